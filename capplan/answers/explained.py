@@ -19,6 +19,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "rejected_offers": ("offer_id",),
     "left_out_offers": ("offer_id",),
     "limits": ("limit_id", "quarter"),
+    "limit_lots": ("limit_id", "offer_id", "quarter"),
     "alternatives": ("name",),
     "verdicts": ("offer_id", "quarter"),
     "information": ("name",),
@@ -64,6 +65,7 @@ def tables_to_explain(plan: Plan, flips: pd.DataFrame | None = None) -> dict[str
         "rejected_offers": bought.rejected,
         "left_out_offers": bought.left_out,
         "limits": bought.binding,
+        "limit_lots": bought.limit_lots,
         "alternatives": bought.alternatives,
         "verdicts": bought.verdicts,
         "information": bought.information,
@@ -247,7 +249,7 @@ def _taken(said: Words, row: dict[str, Any]) -> None:
 def _not_taken(said: Words, row: dict[str, Any]) -> None:
     of = _cells(said, "rejected_offers", row)
     text = f"{of('offer_id')} is not taken: offered at {of('usd_per_hour')} an hour for {of('quarter')}, it {_reason(row)}"
-    if row["reduced_cost_usd"] > 0:
+    if row["reduced_cost_usd"] > 0 and not str(row["why"]).startswith(HELD):
         text += f"; one lot of it would add {of('reduced_cost_usd')} to the plan's cost"
     text += "."
     if row["entry_usd_per_hour"] <= 0:
@@ -294,14 +296,22 @@ def _less(value: float, above: str, below: str) -> str:
 
 
 def _what_binds(said: Words) -> None:
-    """Name the limits of which one more unit is worth something, the most first."""
+    """Name the limits of which more is worth something, the most first: what a whole lot needs, then what is used by the hour."""
+    lots = said.table("limit_lots")
+    for row in records(lots):
+        of = _cells(said, "limit_lots", row)
+        text = f"{of('limit_id')} binds: {of('more')} more of it from {of('from_quarter')} to {of('to_quarter')}"
+        text += f" (and {of('besides')})" if row["besides"] else ""
+        text += f" would let in {of('machines')} more machines of {of('offer_id')} from {of('quarter')}"
+        text += f" instead of one of {of('instead_of')}" if row["instead_of"] else ""
+        said.say(str(row["limit_id"]), f"{text}, and save {of('saves_usd')}.")
     limits = said.table("limits")
     held = limits[limits["usd_per_unit"] > 0].sort_values("usd_per_unit", ascending=False, kind="stable") if len(limits) else limits
     for row in records(held.head(SHOWN)):
         of = _cells(said, "limits", row)
         text = f"{of('limit_id')} binds in {of('quarter')}: {of('used')} of {of('limit')} are used, and one more unit would save"
         said.say(str(row["limit_id"]), f"{text} {of('usd_per_unit')}.")
-    if held.empty:
+    if held.empty and lots.empty:
         said.say("limits", "No limit holds the plan back: one more unit of none of them would save anything.")
     elif len(held) > SHOWN:
         said.say("limits", "The others that bind stand in the table of limits.")

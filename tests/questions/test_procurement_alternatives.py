@@ -131,7 +131,7 @@ def test_every_number_has_a_line_in_plain_words() -> None:
     assert lines["perfect forecast (EVPI)"].startswith("What a perfect forecast would be worth")
     assert lines["many futures instead of their average (VSS)"].startswith("What planning with scenarios saves")
     assert lines["waiting"].startswith("What it costs to sign nothing before the next review: $")
-    assert "6 of 6 are used; one more unit would save $" in lines["limit: quota"]
+    assert lines["limit: quota"] == "1 more in 2027Q1 to 2027Q4 for 1 more machine of year from 2027Q1 would save $13.1k."
     assert "It would begin to pay at $" in lines["not taken: dear"]
     for name in costs.index.drop("plan"):
         assert f"regret: {name.replace('_', ' ')}" in lines, name
@@ -176,10 +176,15 @@ def test_one_more_unit_of_a_limit_is_worth_what_it_saves(kind: str) -> None:
         return solve(demand([[20.0] * 4]), rows, limits=[row, *usual])
 
     base = planned(0.0)
-    held = base.binding[(base.binding["limit_id"].str.startswith("cap")) & (base.binding["usd_per_unit"] > 0)]
     saved = base.proof.upper_usd - planned(unit).proof.upper_usd
     assert saved > 0
-    assert held["usd_per_unit"].sum() * (unit / 4 if kind == "budget_usd" else 1.0) == pytest.approx(saved, rel=1e-6)
+    if kind != "on_demand_accelerators":
+        one = base.limit_lots.set_index("limit_id").loc["cap"]
+        assert (one["more"], one["offer_id"], one["machines"]) == (unit / 4 if kind == "budget_usd" else 1.0, "year", 1.0)
+        assert one["saves_usd"] == pytest.approx(saved, rel=1e-9)
+        return
+    held = base.binding[(base.binding["limit_id"] == "cap") & (base.binding["usd_per_unit"] > 0)]
+    assert held["usd_per_unit"].sum() == pytest.approx(saved, rel=1e-6)
 
 
 def test_what_beats_the_plan_within_its_gap_is_said_so() -> None:
@@ -196,7 +201,9 @@ def test_what_beats_the_plan_within_its_gap_is_said_so() -> None:
     worth = pd.DataFrame({"name": ["vss"], "usd": [-5.0], "meaning": ["what planning with scenarios saves"]})
     nothing = pd.DataFrame({"usd_per_unit": pd.Series(dtype=float), "limit_id": []})
     proof = Proof(90.0, 100.0, 0.1, "limit", "l_shaped", 1, 1)
-    lines = in_words(pd.DataFrame(), table, worth, nothing, pd.DataFrame(), proof, assumptions()).set_index("about")["words"]
+    lines = in_words(pd.DataFrame(), table, worth, (nothing, pd.DataFrame()), pd.DataFrame(), proof, assumptions()).set_index("about")[
+        "words"
+    ]
     assert lines["regret: mean value plan"] == "The average: $5 less than the plan, which is within the plan's proven gap."
     assert lines["regret: all on demand"] == "No cap: $50 less than the plan."
     assert "below zero because" in lines["many futures instead of their average (VSS)"]

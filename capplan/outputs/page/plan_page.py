@@ -30,6 +30,9 @@ GROWTH_TABLES = {
 }
 #: Tables of the book that are named on page one.
 OWN_SHOWN = 8
+LOTS_CAPTION = (
+    "What more of a limit would let in, in whole lots, and what the plan with it would cost less; besides is what else has to give."
+)
 VERDICT_CAPTION = (
     "Each purchase that is due now against waiting for it, on demand that the plan has not seen: what signing now saves, with its 95 %"
     " interval. Sign or wait where the interval lies on one side of nothing, else too close to call."
@@ -235,6 +238,7 @@ def _how_decided(plan: Plan, pictures: dict[str, str], gaps: pd.DataFrame, flips
             TableBlock(bought.explanation, "The same in plain words, a line for each number.", shown=60),
             *[TableBlock(bought.verdicts, VERDICT_CAPTION, file="tables/verdicts.csv")] * bool(len(bought.verdicts)),
             *_flip_tables(flips),
+            *[TableBlock(bought.limit_lots, LOTS_CAPTION, file="tables/limit_lots.csv")] * bool(len(bought.limit_lots)),
             TableBlock(plan_tables.in_plain_words(binding), file="tables/limits.csv", shown=12),
             TableBlock(plan_tables.in_plain_words(bought.rejected), file="tables/rejected_offers.csv", shown=12),
             *[TableBlock(gaps, "Tables the book does not have, and what the plan's cost would move by if they said what is supposed here.")]

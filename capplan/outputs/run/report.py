@@ -161,6 +161,7 @@ def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
         "costs": bought.costs,
         "service": bought.service,
         "limits": bought.binding,
+        "limit_lots": bought.limit_lots,
         "rejected_offers": bought.rejected,
         "alternatives": bought.alternatives,
         "verdicts": bought.verdicts,

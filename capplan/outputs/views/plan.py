@@ -66,6 +66,7 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         "components": _components(bought.costs, float(chosen["expected_usd"])),
         "rejected": bought.rejected,
         "limits": bought.binding,
+        "limit_lots": bought.limit_lots,
         "alternatives": bought.alternatives,
         "compared": in_plain_words(bought.alternatives)[
             ["name", "expected_usd", "bad_cases_usd", "worst_usd", "shortfall_usd", "regret_usd"]

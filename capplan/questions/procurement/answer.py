@@ -46,9 +46,10 @@ class Purchases:
         service: path, class, region, quarter, demanded, served, shortfall, served_share.
         paths: path, probability, demand_path, price_state, delivery_state: what each path of costs and service stands for.
         binding: limit_id, kind, quarter, limit, used, slack (below zero where a soft limit is exceeded), usd_per_unit (what one more unit
-            would save).
+            would save; missing for limits on purchases, which more fills in whole lots alone).
+        limit_lots: What more of limits on purchases would let in and save, as in `whole_lots.limits_in_lots`.
         rejected: offer_id, accelerator, term, quarter, usd_per_hour, reduced_cost_usd (what one lot more would add to cost),
-            entry_usd_per_hour (price at which it would begin to pay), why.
+            entry_usd_per_hour (price at which it would begin to pay), judged_by (whole lots or parts of lots), why.
         alternatives: name, expected_usd, cvar_usd, p10_usd, p90_usd, worst_usd, objective_usd (all discounted and gross; where demand is
             held, with what serving it costs in the years after the horizon), spend_usd, shortfall_usd (undiscounted, planned quarters),
             beyond_horizon_usd, regret_usd (objective less the plan's), meaning.
@@ -81,6 +82,7 @@ class Purchases:
     costs: pd.DataFrame
     service: pd.DataFrame
     binding: pd.DataFrame
+    limit_lots: pd.DataFrame
     rejected: pd.DataFrame
     alternatives: pd.DataFrame
     information: pd.DataFrame

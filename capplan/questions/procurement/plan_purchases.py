@@ -66,7 +66,7 @@ def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None =
         else pd.concat([reasons.information, branches.information], ignore_index=True)
     )
     verdicts = pd.DataFrame(columns=VERDICTS) if fresh is None else judge_purchases(found, fresh)
-    explanation = in_words(bought, reasons.alternatives, information, reasons.binding, reasons.rejected, proof, a)
+    explanation = in_words(bought, reasons.alternatives, information, (reasons.binding, reasons.limit_lots), reasons.rejected, proof, a)
     return Purchases(
         purchases=bought,
         capacity=capacity_table(choices, market, lots),
@@ -74,6 +74,7 @@ def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None =
         costs=costs,
         service=service_table(after, choices, recourse, solution.recourse),
         binding=reasons.binding,
+        limit_lots=reasons.limit_lots,
         rejected=reasons.rejected,
         alternatives=reasons.alternatives,
         information=information,

@@ -10,15 +10,15 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.notes import ToDo
 from capplan.optimize.program import Solution, expected_use_of_rows, slack_columns
 from capplan.questions.procurement.explain.alternatives import compare_alternatives, value_information
-from capplan.questions.procurement.explain.dispatch import judge
+from capplan.questions.procurement.explain.dispatch import Court
 from capplan.questions.procurement.explain.endings import other_endings
 from capplan.questions.procurement.explain.leaving import departure_notes, departure_table
 from capplan.questions.procurement.explain.sentences import within
+from capplan.questions.procurement.explain.whole_lots import Neighbours, limits_in_lots, rejected_offers
 from capplan.questions.procurement.program.first_stage import Model
 from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.program.spend_agreements import agreement_table
 from capplan.questions.procurement.supply.choices import Choices
-from capplan.questions.procurement.supply.departures import DEPARTURE
 from capplan.questions.procurement.supply.market import Market
 from capplan.questions.procurement.work.load import Work
 from capplan.questions.procurement.work.scarcity import scarcity_notes
@@ -36,6 +36,7 @@ class Reasons:
     """Tables and sentences that explain a plan; columns as in `answer.Purchases`."""
 
     binding: pd.DataFrame
+    limit_lots: pd.DataFrame
     rejected: pd.DataFrame
     alternatives: pd.DataFrame
     information: pd.DataFrame
@@ -62,9 +63,8 @@ def explain(
 ) -> Reasons:
     r"""Explain a plan from the exact recourse at its first stage.
 
-    Reduced costs and the value of one more unit of a limit come from the relaxation in which parts of lots can be bought; the value of
-    one more accelerator
-    by the hour from the duals of all points at the plan, :math:`-\sum_p \omega_p \pi_p`.
+    What more of a limit on purchases is worth, and what a rejected offer would add, comes from the plan's neighbours in whole lots; the
+    value of one more accelerator by the hour from the duals of all points at the plan, :math:`-\sum_p \omega_p \pi_p`.
 
     Args:
         work, market, choices, recourse, model, solution: The problem and its solution.
@@ -75,10 +75,11 @@ def explain(
         further: Other first stages to hold against the plan: name, first stage, meaning.
     """
     program = model.program
-    evaluator = judge(program, solution, a)
-    found = evaluator.evaluate(solution.x)
-    slope = recourse.by_stage((1 - a.risk_weight) * found.mean.slope + a.risk_weight * found.tail.slope)
-    lots = model.lots(solution.x).round()
+    court = Court(model, program, solution, a)
+    found = court.free.evaluate(solution.x)
+    slope = (1 - a.risk_weight) * found.mean.slope + a.risk_weight * found.tail.slope
+    neighbours = Neighbours(choices, model, solution.x, slope, court, a)
+    lots = neighbours.lots
     alternatives = compare_alternatives(work, choices, recourse, model, solution, a, signed=signed, further=further)
     information = value_information(model, solution, alternatives, a)
     if not bought["firm"].any():
@@ -91,7 +92,7 @@ def explain(
     planned = np.flatnonzero(recourse.planned)
     weight = work.paths["probability"].to_numpy(float)[work.points["path"]] * work.points["hours"].to_numpy(float)
     scarce = scarcity_notes(recourse.scarcity, program.h[planned], program.W, weight, solution.recourse[planned])
-    departures = departure_table(choices, model, solution, evaluator, a)
+    departures = departure_table(choices, model, solution, court.free, a)
     ends, endings = other_endings(choices, recourse, model, solution, a)
     notes = (
         *scarce,
@@ -102,8 +103,9 @@ def explain(
         *departure_notes(departures),
     )
     return Reasons(
-        _binding(choices, recourse, model, solution, slope),
-        _rejected(choices, model, lots, solution),
+        _binding(choices, recourse, model, solution, recourse.by_stage(slope)),
+        limits_in_lots(neighbours),
+        rejected_offers(neighbours, solution.marginals.reduced_costs[model.position]),
         alternatives,
         information,
         agreements,
@@ -115,7 +117,7 @@ def explain(
 
 
 def _binding(choices: Choices, recourse: Recourse, model: Model, solution: Solution, slope: np.ndarray) -> pd.DataFrame:
-    """Slack of every limit by quarter, below zero where a soft one is exceeded, and what one more unit of it would save."""
+    """Slack of every limit by quarter, below zero where a soft one is exceeded; what one more unit saves where it caps use by the hour."""
     program, quarters = model.program, choices.timeline.quarters
     x, rows = solution.x.copy(), []
     for entries in (*(program.A[[int(row)]].toarray().ravel() for row in model.rows["row"]), *(row.a for row in program.expected)):
@@ -123,13 +125,12 @@ def _binding(choices: Choices, recourse: Recourse, model: Model, solution: Solut
     for about in records(model.rows):
         index = int(about["row"])
         slack = float(program.b[index] - (program.A[[index]] @ x)[0])
-        worth = max(-float(solution.marginals.rows[index]), 0.0)
         rows.append(
             {
                 **{key: about[key] for key in ("limit_id", "kind", "quarter", "limit")},
                 "used": about["limit"] - slack,
                 "slack": slack,
-                "usd_per_unit": worth,
+                "usd_per_unit": np.nan,
             }
         )
     caps = recourse.rows["kind"].isin(["on_demand_accelerators", "spot_accelerators", "spot_share", "api_rate"]).to_numpy()
@@ -169,33 +170,6 @@ def _binding(choices: Choices, recourse: Recourse, model: Model, solution: Solut
     table.loc[table["usd_per_unit"] < NOTICEABLE_USD, "usd_per_unit"] = 0.0
     table.loc[table["slack"].abs() <= ROUNDING_SHARE * table["limit"].abs().clip(lower=1.0), "slack"] = 0.0
     return table.sort_values(["limit_id", "quarter"], kind="stable").reset_index(drop=True)
-
-
-def _rejected(choices: Choices, model: Model, lots: np.ndarray, solution: Solution) -> pd.DataFrame:
-    """For each offer that is never bought: the nearest start, what one lot would add, and the price at which it pays."""
-    table = choices.table
-    cost = model.program.c[model.position]
-    reduced = solution.marginals.reduced_costs[model.position]
-    bought = set(table["offer_id"][lots > 0])
-    hours = (choices.covered * choices.timeline.hours).sum(axis=1) * table["lot_machines"].to_numpy(float)
-    paid = (choices.running_usd + choices.upfront_usd - choices.residual_usd).sum(axis=1)
-    price = np.where(table["term"] == "owned", paid / np.maximum(hours, 1e-12), table["usd_per_hour"])
-    share = np.divide(reduced, cost, out=np.zeros_like(reduced), where=cost > 0)
-    frame = pd.DataFrame(
-        {
-            "offer_id": table["offer_id"],
-            "accelerator": table["accelerator"],
-            "term": table["term"],
-            "quarter": table["quarter"],
-            "usd_per_hour": price,
-            "reduced_cost_usd": reduced,
-            "entry_usd_per_hour": price * (1 - share),
-            "share": share,
-        }
-    )
-    frame["why"] = np.where(reduced > 0, "costs more than what it would replace", "held back by a limit, its maximum or whole lots")
-    frame = frame[~frame["offer_id"].isin(bought) & (table["kind"] != DEPARTURE)].sort_values(["share", "quarter", "offer_id"])
-    return frame.drop_duplicates("offer_id").drop(columns="share").reset_index(drop=True)
 
 
 def _notes(

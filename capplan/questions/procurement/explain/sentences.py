@@ -1,10 +1,14 @@
 """The answer in plain words: one line for each number that a plan rests on."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.procurement.answer import Proof
-from capplan.text import money, price
+from capplan.records import records
+from capplan.text import counted, money, price
 
 #: Limits, and offers that were not taken, that have a line of their own.
 LINES = 3
@@ -16,7 +20,7 @@ def in_words(
     purchases: pd.DataFrame,
     alternatives: pd.DataFrame,
     information: pd.DataFrame,
-    binding: pd.DataFrame,
+    limits: tuple[pd.DataFrame, pd.DataFrame],
     rejected: pd.DataFrame,
     proof: Proof,
     a: ProcurementAssumptions,
@@ -24,7 +28,8 @@ def in_words(
     """Say what the tables of an answer mean.
 
     Args:
-        purchases, alternatives, information, binding, rejected, proof: Parts of the answer, as in `answer.Purchases`.
+        purchases, alternatives, information, rejected, proof: Parts of the answer, as in `answer.Purchases`.
+        limits: Its binding and its limit_lots.
         a: Assumptions.
 
     Returns:
@@ -47,7 +52,7 @@ def in_words(
         for row in alternatives.itertuples(index=False)
         if row.name != "plan"
     ]
-    rows += _limits(binding)
+    rows += _limits(*limits)
     rows += [
         (
             f"not taken: {row.offer_id}",
@@ -115,18 +120,28 @@ def _regret(meaning: str, usd: float, proof: Proof) -> str:
     return f"{words}: {money(-usd)} less than the plan{within}."
 
 
-def _limits(binding: pd.DataFrame) -> list[tuple[str, str]]:
-    """Name the limits of which one more unit is worth most."""
+def _limits(binding: pd.DataFrame, lots: pd.DataFrame) -> list[tuple[str, str]]:
+    """Name the limits of which more is worth most: what another whole lot needs, then what is used by the hour."""
     held = binding[binding["usd_per_unit"] > 0].sort_values("usd_per_unit", ascending=False, kind="stable").drop_duplicates("limit_id")
-    if held.empty:
+    if held.empty and lots.empty:
         return [("limits", "No limit holds the plan back.")]
-    return [
+    return [(f"limit: {row['limit_id']}", f"{more_of(row)} would save {money(row['saves_usd'])}.") for row in records(lots.head(LINES))] + [
         (
             f"limit: {row.limit_id}",
             f"In {row.quarter} {row.used:,.4g} of {row.limit:,.4g} are used; one more unit would save {money(row.usd_per_unit)}.",
         )
         for row in held.head(LINES).itertuples()
     ]
+
+
+def more_of(row: Mapping[str, Any]) -> str:
+    """Say how much more of a limit lets what in, as a row of `whole_lots.limits_in_lots` has it."""
+    much = money(row["more"]) if row["kind"] == "budget_usd" else f"{row['more']:,.4g}{' kW' if row['kind'] == 'power_kw' else ''}"
+    when = row["from_quarter"] if row["from_quarter"] == row["to_quarter"] else f"{row['from_quarter']} to {row['to_quarter']}"
+    besides = f" (and {row['besides']})" if row["besides"] else ""
+    given = f" instead of one of {row['instead_of']}" if row["instead_of"] else ""
+    lots = counted(row["machines"], "more machine")
+    return f"{much} more in {when}{besides} for {lots} of {row['offer_id']} from {row['quarter']}{given}"
 
 
 def _entry(usd: float, entry: float) -> str:

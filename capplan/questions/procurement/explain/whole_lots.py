@@ -1,0 +1,231 @@
+"""What limits and rejected offers stand for in whole lots: the plan's neighbours, each valued by the dispatch that the plan gets."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import pandas as pd
+
+from capplan.book.scenario import ProcurementAssumptions
+from capplan.optimize.program import blended_cost
+from capplan.questions.procurement.explain.alternatives import Excess, stretched
+from capplan.questions.procurement.explain.dispatch import Court
+from capplan.questions.procurement.program.first_stage import Model
+from capplan.questions.procurement.supply.choices import Choices
+from capplan.questions.procurement.supply.departures import DEPARTURE
+from capplan.units import quarter_of
+
+#: Limits, and rejected offers, that are valued; neighbours looked at for the limits; starts of one offer among them.
+VALUED, LOOKED_AT, STARTS = 10, 10, 2
+#: A rule between decisions is kept up to this share.
+KEPT_SHARE = 1e-6
+#: Why an offer is not taken.
+DEARER, HELD = "costs more than what it would replace", "held back by a limit, its maximum or whole lots"
+AS_GOOD = "would do as well, within the plan's proven gap"
+REJECTED = ["offer_id", "accelerator", "term", "quarter", "usd_per_hour", "reduced_cost_usd", "entry_usd_per_hour", "judged_by", "why"]
+LIMIT_LOTS = [
+    "limit_id",
+    "kind",
+    "more",
+    "from_quarter",
+    "to_quarter",
+    "besides",
+    "offer_id",
+    "quarter",
+    "machines",
+    "instead_of",
+    "saves_usd",
+]
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """The plan with a lot more of one choice, and perhaps a lot less of another.
+
+    Args:
+        added, removed: Places among the choices; removed is None where nothing is given up.
+        lots: Lots added.
+        adds_usd: What it costs more than the plan, risk-weighted.
+        over: Limits that it exceeds and that cannot be paid for.
+    """
+
+    added: int
+    removed: int | None
+    lots: float
+    adds_usd: float
+    over: tuple[Excess, ...]
+
+
+class Neighbours:
+    r"""Values what lies a lot away from the plan.
+
+    The cost of recourse is convex, so a lot adds at least what the plan's own duals say of it,
+    :math:`d_j = c_j - \sum_t \pi_t^\top T_{t,j}`; where spend agreements run that is a guide and no bound. Neighbours are looked at in
+    the order of it.
+
+    Args:
+        choices, model: The problem.
+        plan: The plan's first stage.
+        slope (G, m): Risk-weighted duals of the recourse at the plan, by technology.
+        court: What values a first stage.
+        a: Risk weight and tail share.
+    """
+
+    def __init__(
+        self, choices: Choices, model: Model, plan: np.ndarray, slope: np.ndarray, court: Court, a: ProcurementAssumptions
+    ) -> None:
+        self.choices, self.model, self.court, self.a = choices, model, court, a
+        self.plan, self.lots = plan, model.lots(plan).round()
+        program, table = model.program, choices.table
+        bought = program.c - sum(np.asarray(part.T @ slope[t]).ravel() for t, part in enumerate(program.T))
+        self.adds = bought[model.position]
+        most = table["maximum_lots"].to_numpy(float)
+        self.step = np.where(self.lots > 0, 1.0, np.fmax(table["minimum_lots"].to_numpy(float), 1.0))
+        open_to_choice = (table["kind"] != DEPARTURE).to_numpy() & (program.lower < program.upper)[model.position]
+        self.addable = open_to_choice & (self.lots + self.step <= np.where(np.isnan(most), np.inf, most))
+        self.removable = open_to_choice & (self.lots >= program.lower[model.position] + 1)
+        kept = np.setdiff1d(np.arange(len(program.b)), [*model.rows["row"].astype(int), *model.spend_rows])
+        self.rules = program.A[kept], program.b[kept], program.sense[kept]
+        self.cost, excesses = self._value(plan)
+        #: A plan that keeps a hard budget by using less by the hour than would pay is no measure for neighbours that use what pays.
+        self.sound = not any(each.hard for each in excesses)
+
+    def _value(self, first: np.ndarray) -> tuple[float, list[Excess]]:
+        """Return what a first stage costs with its best use, and the limits that it exceeds."""
+        x, cost, decisions = self.court.dispatch(first)
+        program = self.model.program
+        x, excesses = stretched(x, decisions, self.model)
+        return float(program.c @ x) + blended_cost(cost, program.probability, self.a.risk_weight, self.a.tail_share), excesses
+
+    def value(self, added: int, removed: int | None) -> Neighbour | None:
+        """Value a neighbour; None where rules between decisions forbid it, or no use of it is possible."""
+        lots = self.lots.copy()
+        lots[added] += self.step[added]
+        if removed is not None:
+            lots[removed] -= 1.0
+        first = self.model.first_stage(lots)
+        first[self.model.deferred_columns] = self.plan[self.model.deferred_columns]
+        rows, b, sense = self.rules
+        over = np.where(sense == "<", rows @ first - b, np.where(sense == ">", b - rows @ first, abs(rows @ first - b)))
+        if (over > KEPT_SHARE * np.maximum(abs(b), 1.0)).any():
+            return None
+        cost, excesses = self._value(first)
+        if not np.isfinite(cost):
+            return None
+        return Neighbour(added, removed, self.step[added], cost - self.cost, tuple(each for each in excesses if each.hard))
+
+    def near(self, among: np.ndarray) -> list[tuple[float, int, int | None]]:
+        """Return neighbours that add one of some choices: what they add at least, what is added, what is given up; the best first.
+
+        Given up is a lot of the same accelerator that starts while the one added is there.
+        """
+        table = self.choices.table
+        accelerator, ends = table["accelerator"].to_numpy(), pd.to_datetime(table["end"]).to_numpy()
+        starts = pd.to_datetime(table["start"]).to_numpy()
+        found: list[tuple[float, int, int | None]] = []
+        for j in np.flatnonzero(among & self.addable).tolist():
+            found.append((float(self.adds[j] * self.step[j]), j, None))
+            alike = self.removable & (accelerator == accelerator[j]) & (starts >= starts[j]) & (starts < ends[j])
+            alike[j] = False
+            if alike.any():
+                given = int(np.flatnonzero(alike)[np.argmax(self.adds[alike])])
+                found.append((float(self.adds[j] * self.step[j] - self.adds[given]), j, given))
+        return sorted(found, key=lambda each: each[:2])
+
+
+def limits_in_lots(neighbours: Neighbours) -> pd.DataFrame:
+    """Say how much more of a limit would let in another whole lot, and what that would save; the most first.
+
+    Returns:
+        DataFrame: limit_id, kind, more (in the limit's unit, in each quarter from from_quarter to to_quarter), besides (what else has to
+            give, in the same form), offer_id, quarter, machines (that it lets in), instead_of (offer and quarter of a lot given up for it),
+            saves_usd (risk-weighted, with certainty: the plan with them costs so much less); at most ten.
+    """
+    table, best = neighbours.choices.table, dict[frozenset[str], Neighbour]()
+    for found in islice(_promising(neighbours), LOOKED_AT if neighbours.sound else 0):
+        near = neighbours.value(*found)
+        if near is None or not near.over or near.adds_usd >= -1.0:
+            continue
+        key = frozenset(each.limit_id.removesuffix(f" {each.quarter}") for each in near.over)
+        if key not in best or near.adds_usd < best[key].adds_usd:
+            best[key] = near
+    rows = []
+    for near in sorted(best.values(), key=lambda each: each.adds_usd)[:VALUED]:
+        row = table.iloc[near.added]
+        needs = _needs(
+            near.over,
+            neighbours.choices.timeline.quarters[neighbours.choices.timeline.planned - 1],
+            quarter_of(row["end"] - pd.Timedelta(days=1)),
+        )
+        (limit_id, kind), (more, first, last) = next(iter(needs.items()))
+        given = "" if near.removed is None else " ".join(table[["offer_id", "quarter"]].iloc[near.removed])
+        besides = "; ".join(f"{each[0]}: {much:,.6g}, {begin} to {end}" for each, (much, begin, end) in list(needs.items())[1:])
+        machines = float(near.lots * row["lot_machines"])
+        rows.append((limit_id, kind, more, first, last, besides, row["offer_id"], row["quarter"], machines, given, -near.adds_usd))
+    return pd.DataFrame(rows, columns=LIMIT_LOTS)
+
+
+def _promising(neighbours: Neighbours) -> Iterator[tuple[int, int | None]]:
+    """Yield neighbours that may save, at most a few starts of one offer."""
+    offers, seen = neighbours.choices.table["offer_id"].to_numpy(), dict[tuple[str, bool], int]()
+    for adds, added, removed in neighbours.near(np.ones(len(offers), dtype=bool)):
+        key = offers[added], removed is None
+        seen[key] = seen.get(key, 0) + 1
+        if adds < 0 and seen[key] <= STARTS:
+            yield added, removed
+
+
+def _needs(over: Sequence[Excess], horizon: str, ends: str) -> Mapping[tuple[str, str], tuple[float, str, str]]:
+    """Return how much more of each limit is needed, and from when to when: what outlasts the horizon needs it to its own end."""
+    found: dict[tuple[str, str], tuple[float, str, str]] = {}
+    for each in sorted(over, key=lambda excess: excess.quarter):
+        key = each.limit_id.removesuffix(f" {each.quarter}"), each.kind
+        more, first, _ = found.get(key, (0.0, each.quarter, ""))
+        last = ends if each.quarter == horizon and each.kind != "budget_usd" else each.quarter
+        found[key] = max(more, each.over), first, last
+    return found
+
+
+def rejected_offers(neighbours: Neighbours, reduced_costs: np.ndarray) -> pd.DataFrame:
+    """For each offer that is never bought: the start nearest to being taken, what one lot would add, and the price at which it pays.
+
+    The ten nearest are judged by whole lots, alone or instead of a lot like it: at the price named the plan with it is cheaper than the
+    plan. The others are judged in the relaxation in which parts of lots can be bought.
+
+    Args:
+        neighbours: The plan's neighbours.
+        reduced_costs (choices,): What a lot of each choice would add in that relaxation.
+
+    Returns:
+        DataFrame: As in `answer.Purchases.rejected`, the nearest first.
+    """
+    choices, lots = neighbours.choices, neighbours.lots
+    table, cost = choices.table, neighbours.model.program.c[neighbours.model.position]
+    hours = (choices.covered * choices.timeline.hours).sum(axis=1) * table["lot_machines"].to_numpy(float)
+    paid = (choices.running_usd + choices.upfront_usd - choices.residual_usd).sum(axis=1)
+    frame = table[["offer_id", "accelerator", "term", "quarter"]].assign(
+        reduced_cost_usd=reduced_costs,
+        judged_by="parts of lots",
+        why=np.where(reduced_costs > 0, DEARER, HELD),
+        place=np.arange(len(table)),
+    )
+    frame["share"] = np.divide(reduced_costs, cost, out=np.zeros(len(cost)), where=cost > 0)
+    frame = frame[~frame["offer_id"].isin(set(table["offer_id"][lots > 0])) & (table["kind"] != DEPARTURE)]
+    frame = frame.sort_values(["share", "quarter", "offer_id"]).drop_duplicates("offer_id").reset_index(drop=True)
+    for where, offer_id in enumerate(frame["offer_id"].head(VALUED if neighbours.sound else 0)):
+        near = [neighbours.value(added, given) for _, added, given in neighbours.near((table["offer_id"] == offer_id).to_numpy())[:STARTS]]
+        known = sorted((each for each in near if each is not None), key=lambda each: each.adds_usd / each.lots)
+        if any(each.over and each.adds_usd < 0 for each in known):
+            frame.loc[where, "why"] = HELD
+            continue
+        best = next((each for each in known if not each.over), None)
+        if best is not None:
+            adds, at = best.adds_usd / best.lots, best.added
+            frame.loc[where, ["quarter", "place"]] = table["quarter"].iloc[at], at
+            frame.loc[where, ["reduced_cost_usd", "share"]] = adds, adds / cost[at] if cost[at] > 0 else 0.0
+            frame.loc[where, ["judged_by", "why"]] = "whole lots", DEARER if adds > 0 else AS_GOOD
+    prices = np.where(table["term"] == "owned", paid / np.maximum(hours, 1e-12), table["usd_per_hour"])
+    frame["usd_per_hour"] = prices[frame["place"].to_numpy(int)]
+    frame["entry_usd_per_hour"] = frame["usd_per_hour"] * (1 - frame["share"])
+    return frame.sort_values(["share", "quarter", "offer_id"], ignore_index=True)[REJECTED]

@@ -1,0 +1,83 @@
+"""Values of limits and entry prices by whole lots: what is said comes true when the plan is made again."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from capplan.questions.procurement import Purchases
+from tests.cases.procurement_cases import assumptions, demand, offer, sku, solve
+
+HOURS = 2190.0
+ON_DEMAND = offer("od", "on_demand", 4.0)
+YEAR = offer("year", "reserved_1y", 2.0, lot_machines=8)
+
+
+def quota(amount: float, **more: object) -> dict[str, object]:
+    return {"limit_id": "quota", "kind": "quota_accelerators", "amount": amount} | more
+
+
+def test_a_quota_is_worth_what_the_next_whole_lot_saves() -> None:
+    """Lots of eight under a quota of nine: one more accelerator saves nothing, seven more let a lot in."""
+
+    def planned(amount: float) -> Purchases:
+        return solve(demand([[20.0] * 4]), [ON_DEMAND, YEAR], limits=[quota(amount)])
+
+    plan = planned(9.0)
+    (row,) = plan.limit_lots.to_dict("records")
+    assert (row["limit_id"], row["more"], row["offer_id"], row["machines"], row["instead_of"]) == ("quota", 7.0, "year", 8.0, "")
+    assert (row["from_quarter"], row["to_quarter"]) == ("2027Q1", "2027Q4"), "in all quarters that the lot is there"
+    assert row["saves_usd"] == pytest.approx(4 * HOURS * 8 * (4.0 - 2.0))
+    assert plan.proof.upper_usd - planned(10.0).proof.upper_usd == pytest.approx(0.0, abs=1e-6)
+    assert plan.proof.upper_usd - planned(16.0).proof.upper_usd == pytest.approx(row["saves_usd"])
+    assert plan.binding.set_index("limit_id").loc["quota", "usd_per_unit"].isna().all(), "no value by the unit is said"
+    words = plan.explanation.set_index("about").at["limit: quota", "words"]
+    assert words == "7 more in 2027Q1 to 2027Q4 for 8 more machines of year from 2027Q1 would save $140.2k."
+
+
+def test_a_machine_needs_the_limit_until_it_ends() -> None:
+    rows = [ON_DEMAND, offer("long", "reserved_3y", 2.0, lot_machines=8)]
+    (row,) = solve(demand([[20.0] * 4]), rows, limits=[quota(9.0)]).limit_lots.to_dict("records")
+    assert (row["from_quarter"], row["to_quarter"]) == ("2027Q1", "2029Q4")
+
+
+def test_limits_that_stand_in_the_way_together_are_named_together() -> None:
+    limits = [quota(9.0), {"limit_id": "new", "kind": "new_accelerators", "amount": 10.0, "quarter": "2027Q1"}]
+    rows = [ON_DEMAND, YEAR | {"maximum_lots": 2.0}]
+    plan = solve(demand([[20.0]]), rows, limits=limits)
+    (row,) = plan.limit_lots.to_dict("records")
+    assert {row["limit_id"], row["besides"].split(":")[0]} == {"quota", "new"}
+    both = solve(demand([[20.0]]), rows, limits=[quota(9.0 + 7.0), {**limits[1], "amount": 16.0}])
+    assert plan.proof.upper_usd - both.proof.upper_usd == pytest.approx(row["saves_usd"])
+
+
+def test_a_limit_may_be_worth_an_exchange() -> None:
+    """The quota holds one maker's machines; a lot of it would replace one of the dearer maker's."""
+    rows = [ON_DEMAND, YEAR, offer("dear", "reserved_1y", 3.0, lot_machines=8, sku="rival")]
+    plan = solve(demand([[16.0] * 4]), rows, limits=[quota(9.0, provider="cloud")], skus=[sku("gpu"), sku("rival", provider="other")])
+    row = plan.limit_lots.set_index("offer_id").loc["year"]
+    assert row["instead_of"] == "dear 2027Q1"
+    assert row["saves_usd"] == pytest.approx(4 * HOURS * 8 * (3.0 - 2.0))
+
+
+@pytest.mark.parametrize("needed", [[12.0] * 4, [5.0, 9.0, 13.0, 17.0], [3.0, 3.0, 3.0, 3.0]])
+@pytest.mark.parametrize("size", [1, 4, 8])
+def test_an_offer_is_taken_just_below_the_price_that_is_named(needed: list[float], size: int) -> None:
+    def planned(price: float) -> Purchases:
+        poor = offer("poor", "reserved_1y", price, lot_machines=size)
+        return solve(demand([needed, [2 + 1.5 * amount for amount in needed]]), [ON_DEMAND, YEAR, poor], assumptions(gap_share=0.0))
+
+    plan = planned(4.5)
+    row = plan.rejected.set_index("offer_id").loc["poor"]
+    assert row["judged_by"] == "whole lots"
+    assert row["reduced_cost_usd"] > 0
+    below = row["entry_usd_per_hour"] - 1e-3
+    assert below < 0 or "poor" in set(planned(below).purchases["offer_id"])
+
+
+def test_a_plan_rationed_by_a_hard_budget_names_no_lots() -> None:
+    """Its neighbours would use what pays, which the budget forbids: they are no measure."""
+    held = {"limit_id": "cap", "kind": "budget_usd", "amount": 2 * HOURS, "measure": "p_and_l", "hard": True}
+    plan = solve(demand([[20.0]]), [offer("od", "on_demand", 2.0)], limits=[held])
+    assert plan.limit_lots.empty
+    assert isinstance(plan.limit_lots, pd.DataFrame)
