@@ -372,3 +372,15 @@ def test_words_of_clouds_name_machines():
         None,
         None,
     ]
+
+
+def test_hours_are_taken_where_they_are_wanted_and_dated(tmp_path):
+    path = bill(tmp_path, {})
+    whole, costs = ingest("focus", path), ingest("focus", path, usage=False)
+    undated = tmp_path / "undated.csv"
+    pd.read_csv(path).drop(columns=["ChargePeriodStart", "ChargePeriodEnd"]).to_csv(undated, index=False)
+    no_times = ingest("focus", undated)
+    assert set(whole.tables) - set(costs.tables) == {"usage", "workloads"}
+    assert set(no_times.tables) == set(costs.tables)
+    silent = [any("only billing was taken" in note for note in found.notes) for found in (whole, costs, no_times)]
+    assert silent == [False, False, True]

@@ -37,6 +37,16 @@ def test_a_rule_that_looks_back_buys_what_ran_and_not_what_comes() -> None:
     assert table.at["look_back_30_days", "regret_usd"] == pytest.approx(HOURS * (80.0 - 56.0))
 
 
+def test_a_rule_looks_at_its_own_place() -> None:
+    """Ten ran in one part of the world and four in another: each place gets what ran there."""
+    work = pd.concat([demand([[10.0] * 4]), demand([[4.0] * 4], region="eu")], ignore_index=True)
+    there = {"region": "eu-1", "geography": "eu"}
+    rows = [ON_DEMAND, YEAR, offer("od-eu", "on_demand", 4.0, **there), offer("year-eu", "reserved_1y", 2.0, **there)]
+    usage = pd.concat([history(60, 10.0), history(60, 4.0).assign(region="eu")], ignore_index=True)
+    table = against(solve(work, rows, usage=usage))
+    assert table.at["look_back_30_days", "expected_usd"] == pytest.approx(HOURS * 4 * (10 + 4) * 2.0)
+
+
 @pytest.mark.parametrize(
     ("row", "ran", "lots"),
     [
