@@ -104,7 +104,6 @@ def read_focus(
             sheet.notes = notes
             sheet.row_by_row()
             priced, times = _checked(sheet, options, alike=False, timed=True)
-        dated = times is not None
         left_out = count_once(sheet, twins, FOCUS_COLUMNS) if twins else {}
         known = {table: known_table(table, book) for table in ("skus", "accelerators", "offers")}
         account(sheet, Recogniser(known["skus"], known["accelerators"]), _cheapest(known["offers"], known["skus"]))
@@ -112,7 +111,7 @@ def read_focus(
         _refuse_double_amortisation(sheet)
         accounts = summed(sheet)
         billing = _billing(sheet) if priced else pd.DataFrame()
-        hours = _hours(sheet) if options.usage and dated else pd.DataFrame()
+        hours = _hours(sheet)
         rows, first, last = sheet.rows('select sum("rows"), min(month), max(month) from grouped')[0]
         months = sheet.connection.execute("select distinct file, month from grouped order by all").df()
         each = _totals_of_files(sheet, left_out, identities.first if identities else 0, priced=priced)
