@@ -77,9 +77,11 @@ def usage_of(parts: pd.DataFrame, spans: pd.DataFrame | None, notes: list[str]) 
             if families & set(LOGS):
                 share = _covered(series["time"], step, ours[(ours["workload"] == name) & (ours["region"] == place)])
                 series["covered_share"] = np.where((share > 0) & (share < WHOLE_SHARE), share, np.nan)
-            series = _without_unseen(series, _covered(series["time"], step, ours), str(name), notes)
+            seen = _without_unseen(series, _covered(series["time"], step, ours), str(name), notes)
+            added -= len(series) - len(seen)
+            series = seen
         found.append(series.assign(workload=name, region=place))
-    if added:
+    if added > 0:
         notes.append(f"{added} intervals without work were added as zero.")
     usage = pd.concat(found, ignore_index=True)
     if "covered_share" in usage and usage["covered_share"].notna().any():

@@ -56,6 +56,7 @@ PROFILES = (
     Profile("a LiteLLM spend log", "requests", ("starttime", "prompttokens", "completiontokens", "spend")),
     Profile("OpenTelemetry spans of model calls", "requests", ("genaiusageinputtokens", "genaiusageoutputtokens")),
     Profile("OpenTelemetry spans of model calls", "requests", ("attributesgenaiusageinputtokens",)),
+    Profile("OpenTelemetry metrics of models", "requests", ("starttimeunixnano", "inputtokens", "successfulrequests")),
     Profile("a BurstGPT trace", "requests", ("timestamp", "requesttokens", "responsetokens", "logtype")),
     Profile("an Azure LLM inference trace", "requests", ("contexttokens", "generatedtokens")),
     Profile("a trace of Alibaba's Bailian", "requests", ("chatid", "timestamp", "inputlength", "outputlength"), {"time_unit": "seconds"}),

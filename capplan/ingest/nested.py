@@ -1,4 +1,4 @@
-"""Exports of JSON whose rows lie inside of others: traces of OpenTelemetry, jobs of Philly with their attempts, Azure's price list."""
+"""Exports of JSON whose rows lie inside of others: OpenTelemetry's traces and metrics, jobs of Philly by attempt, Azure's price list."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -54,6 +54,44 @@ _SPANS = f"""
             select from_json(batch->'$.resource.attributes', {_HELD}) as sender,
                 unnest(from_json(coalesce(batch->'scopeSpans', batch->'instrumentationLibrarySpans'), '["JSON"]')) as part
             from (select unnest(from_json("resourceSpans", '["JSON"]')) as batch from OBJECTS))))"""
+#: What a metric counts: requests, or tokens read or written (conventions of OpenTelemetry for generative AI; counters of vLLM).
+_REQUESTS = r"gen_ai\.(?:server\.request|client\.operation)\.duration|vllm[:_]request_success(?:_total)?"
+_READ, _WROTE = r"vllm[:_]prompt_tokens(?:_total)?", r"vllm[:_]generation_tokens(?:_total)?"
+_LABELS = ("gen_ai.token.type", "gen_ai.request.model", "model_name", "error.type")
+_POINTS = f"""
+    with points as (
+        select sender, name, body, point, from_json(point->'attributes', {_HELD}) as mine, from_json(sender, {_HELD}) as theirs,
+            (point->>'timeUnixNano')::hugeint as until, (point->>'startTimeUnixNano')::hugeint as since,
+            coalesce(body->>'aggregationTemporality', '2') in ('1', 'AGGREGATION_TEMPORALITY_DELTA') as apart
+        from (select sender, name, body, unnest(from_json(body->'dataPoints', '["JSON"]')) as point from (
+            select sender, metric->>'name' as name, coalesce(metric->'sum', metric->'histogram') as body from (
+                select sender, unnest(from_json(part->'metrics', '["JSON"]')) as metric from (
+                    select batch->'$.resource.attributes' as sender,
+                        unnest(from_json(coalesce(batch->'scopeMetrics', batch->'instrumentationLibraryMetrics'), '["JSON"]')) as part
+                    from (select unnest(from_json("resourceMetrics", '["JSON"]')) as batch from OBJECTS)))))),
+    named as (
+        select *, {", ".join(_attribute("mine", name) for name in _LABELS)}, {_attribute("theirs", "service.name")},
+            coalesce(point->>'asInt', point->>'asDouble', case when name = 'gen_ai.client.token.usage' then point->>'sum'
+                else point->>'count' end)::double as value
+        from points),
+    counted as (
+        select *, case when regexp_full_match(name, '{_REQUESTS}') then 'requests'
+            when regexp_full_match(name, '{_READ}') or (name = 'gen_ai.client.token.usage' and "gen_ai.token.type" in ('input', 'prompt'))
+                then 'read'
+            when regexp_full_match(name, '{_WROTE}') or name = 'gen_ai.client.token.usage' then 'wrote' end as what,
+            lag(value) over series as before, lag(until) over series as last, min(until) over () as first
+        from named window series as (partition by sender::varchar, name, (point->'attributes')::varchar order by until)),
+    grown as (
+        select *, case when apart then value when before is null then case when since > first then value end
+            when value >= before then value - before else value end as more,
+            case when apart or before is null then since else last end as begun
+        from counted where what is not null and not (name = 'gen_ai.client.operation.duration'
+            and exists (select 1 from counted where name = 'gen_ai.server.request.duration')))
+    select begun as start_time_unix_nano, coalesce("gen_ai.request.model", model_name) as model, "service.name",
+        case when what = 'read' then more else 0 end as input_tokens, case when what = 'wrote' then more else 0 end as output_tokens,
+        case when what = 'requests' and "error.type" is null then more else 0 end as successful_requests,
+        case when what = 'requests' and "error.type" is not null then more else 0 end as failed_requests
+    from grown where more > 0"""
 _ATTEMPTS = """
     select jobid || case when turn > 1 then '#' || turn else '' end as job_id, vc, "user", status as state,
         case when turn > 1 then began else submitted_time end as submit_time, began as start_time, ended as end_time, num_gpus
@@ -83,12 +121,7 @@ _CURRENCY = """
     from OBJECTS) where item->>'currencyCode' <> 'USD' limit 1"""
 SHAPES = (
     Shape("spans", {"resourceSpans": "JSON"}, _SPANS),
-    Shape(
-        "spans",
-        {"resourceMetrics": "JSON"},
-        "select 1 where false",
-        ("select 'these are metrics, which count no single request' from OBJECTS limit 1", "Export the traces (resourceSpans) instead."),
-    ),
+    Shape("requests and tokens of models", {"resourceMetrics": "JSON"}, _POINTS),
     Shape("jobs", {**dict.fromkeys(("jobid", "vc", "user", "status", "submitted_time"), "VARCHAR"), "attempts": "JSON[]"}, _ATTEMPTS),
     Shape("prices of an hour", {"Items": "JSON"}, _METERS, (_CURRENCY, "Ask for currencyCode='USD'.")),
 )

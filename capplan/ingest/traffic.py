@@ -191,7 +191,8 @@ def _judge_requests(sheet: Sheet, options: RequestOptions, matched: dict[str, st
     if "successes" in matched:  # a row stands for many requests
         nothing = "* replace (0 as input_tokens, 0 as output_tokens)"
         judged = (
-            "select *, 'served' as outcome, false as silent, successes::bigint as weight from labelled where successes > 0 union all"
+            "select *, 'served' as outcome, false as silent, successes::bigint as weight from labelled"
+            " where successes > 0 or input_tokens > 0 or output_tokens > 0 union all"
             f" select {nothing}, 'failed' as outcome, false as silent, failures::bigint as weight from labelled where failures > 0"
         )
     sheet.connection.execute(f"create or replace view requests as {judged}")
@@ -268,7 +269,8 @@ def read_requests(files: Path | Sequence[Path], options: RequestOptions, identit
         )
     counts = rows[list(OUTCOMES)].sum()
     step = pd.Timedelta(minutes=options.interval_minutes)
-    ends = _spans(rows, step if "successes" in matched else None)
+    whole = "successes" in matched and bool((rows["earliest"] == rows["time"]).all() and (rows["latest"] == rows["time"]).all())
+    ends = _spans(rows, step if whole else None)
     first, last = ends["earliest"].min(), ends["latest"].max()
     head, tail = ((rows.time.min() + step - first) / step, (last - rows.time.max()) / step)
     notes.append(

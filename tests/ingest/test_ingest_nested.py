@@ -67,7 +67,7 @@ def test_traces_of_a_collector_are_calls_of_models(tmp_path):
     [
         ('{"resourceSpans": []}', "it has no spans"),
         ('{"resourceSpans": "none"}', "it has no spans"),
-        ('{"resourceMetrics": []}', "these are metrics, which count no single request"),
+        ('{"resourceMetrics": []}', "it has no requests and tokens of models"),
         (json.dumps(batch(span(0, http__response__status_code=200))), "those of no form that capplan knows"),
         ('{"resourceSpans": [', "broken"),
         ('{"Items": [], "Count": 0}', "it has no prices of an hour"),
@@ -158,3 +158,43 @@ def test_a_row_of_a_day_stands_for_all_its_requests(tmp_path):
     again = ingest("auto", path, tmp_path / "book")
     assert any("--replace takes it as it is now" in note for note in again.notes)
     assert ingest("auto", path, tmp_path / "book", replace=True).tables["usage"].quantity.tolist() == [15, 9]
+
+
+def point(begin: int, end: int, labels: dict[str, str], **values: object) -> dict[str, object]:
+    times = {"startTimeUnixNano": str(START + begin * 60 * 10**9), "timeUnixNano": str(START + end * 60 * 10**9)}
+    return {**times, "attributes": held(**labels), **values}
+
+
+def metrics(*series: tuple[str, str, int, list[dict[str, object]]]) -> dict[str, object]:
+    told = [{"name": name, kind: {"aggregationTemporality": how, "dataPoints": points}} for name, kind, how, points in series]
+    sender = {"attributes": held(service__name="gateway")}
+    return {"resourceMetrics": [{"resource": sender, "scopeMetrics": [{"scope": {}, "metrics": told}]}]}
+
+
+def test_histograms_of_a_gateway_count_requests_and_tokens(tmp_path):
+    served, failed = {"gen_ai__request__model": "m"}, {"gen_ai__request__model": "m", "error__type": "timeout"}
+    duration = [
+        point(0, 1, served, count="10", sum=5.0),
+        point(1, 2, failed, count="2", sum=1.0),
+        point(60, 61, served, count="7", sum=1.0),
+    ]
+    tokens = [point(0, 1, {"gen_ai__token__type": kind}, count="10", sum=amount) for kind, amount in (("input", 5000), ("output", 1000))]
+    other = ("process.cpu.time", "sum", 2, [point(0, 1, {}, asDouble=3.0)])
+    series = metrics(
+        ("gen_ai.client.operation.duration", "histogram", 1, duration), ("gen_ai.client.token.usage", "histogram", 1, tokens), other
+    )
+    found = ingest("auto", lines(tmp_path / "metrics.jsonl", series))
+    table = found.tables["requests"].set_index("time")[["requests", "input_tokens", "output_tokens"]]
+    assert table.to_numpy().tolist() == [[10, 5000, 1000], [7, 0, 0]]
+    assert any("17 requests were served by the model; 2 failed" in note for note in found.notes)
+
+
+def test_counters_of_a_server_count_by_their_growth_and_start_anew_where_it_does(tmp_path):
+    def counter(name: str, *values: tuple[int, float]) -> tuple[str, str, int, list[dict[str, object]]]:
+        return name, "sum", 2, [point(-900, minute, {"model_name": "m"}, asDouble=value) for minute, value in values]
+
+    requests = counter("vllm:request_success_total", (0, 100), (10, 110), (59, 150), (70, 170))
+    read = counter("vllm:prompt_tokens_total", (0, 500), (10, 1500), (59, 40), (70, 60))
+    wrote = counter("vllm:generation_tokens_total", (0, 0), (70, 900))
+    found = ingest("auto", lines(tmp_path / "metrics.json", metrics(requests, read, wrote)))
+    assert found.tables["requests"][["requests", "input_tokens", "output_tokens"]].sum().tolist() == [70, 1000 + 40 + 20, 900]
