@@ -704,3 +704,14 @@ def test_a_provider_in_the_bill_is_a_provider_of_the_book():
     billed = set(bill["provider"])
     for name in book.get("spend_agreements")["provider"]:
         assert name in billed
+
+
+@pytest.mark.parametrize("currency", ["USD", "EUR"])
+def test_no_text_of_a_cell_is_cut(made, currency):
+    """A text is cut where the cell to its right is filled; letters in bold and figures are a little wider than the column counts."""
+    for sheet in opened(made[currency][2]):
+        for cell in (cell for row in sheet.iter_rows() for cell in row if isinstance(cell.value, str) and not cell.value.startswith("=")):
+            beside = sheet.cell(cell.row, cell.column + 1).value
+            if beside in (None, "") or cell.alignment.wrap_text:
+                continue
+            assert len(cell.value) <= sheet.column_dimensions[cell.column_letter].width, f"{sheet.title}!{cell.coordinate}: {cell.value}"

@@ -274,7 +274,7 @@ def write_decisions(draft: Draft) -> None:
             sheet.section(f"{title} (as made: values, which follow no change)")
             sheet.table(table, draft.currency)
             sheet.row += 1
-    sheet.finish(head, 0, wide=True, widths={columns.at(name): width for name, width in (("status", 24), ("approver", 24), ("offer", 30))})
+    sheet.finish(head, 0, wide=True)
 
 
 def _decision_columns(currency: str) -> Columns:

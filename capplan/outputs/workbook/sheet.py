@@ -19,7 +19,7 @@ PAPER_A3, PAPER_A4 = 8, 9
 #: Headings longer than this take two lines.
 ONE_LINE = 15
 #: Widest a column of text becomes, in characters.
-WIDEST = 46
+WIDEST = 100
 BLUE, INK, GREY, LINE, PAPER, INPUT = "#1f4e9c", "#1a1a1a", "#595959", "#bfbfbf", "#eef2f7", "#fff8dc"
 #: Currencies have three capitals; other units are words.
 MONEY_UNIT = re.compile("[A-Z]{3}")
@@ -166,7 +166,7 @@ class Sheet:
             self.sheet.write_datetime(row, col, pd.Timestamp(value).to_pydatetime(), form)
         elif isinstance(value, str):
             self.sheet.write_string(row, col, value[:LONGEST_TEXT], form)
-            shown = 0 if style in ("title", "headline", "note", "section") else min(len(value), WIDEST) + 2
+            shown = 0 if "wrap" in style or style in ("title", "headline", "note", "section") else min(len(value), WIDEST) + 2
             if style.startswith("head"):
                 shown = min(max([len(word) for word in value.split()] or [0]) + 3, WIDEST)
         else:
@@ -280,8 +280,8 @@ class Sheet:
         widths: Mapping[int, float] | None = None,
     ) -> None:
         """Set widths, frozen panes and print: landscape, as wide as the page, the table's heading on every page."""
-        for col, width in {**self._widths, **(widths or {})}.items():
-            self.sheet.set_column(col, col, width)
+        for col in {*self._widths, *(widths or {})}:
+            self.sheet.set_column(col, col, max(self._widths.get(col, 0), (widths or {}).get(col, 0)))
         if head_row is not None:
             self.sheet.freeze_panes(head_row + 1, frozen_columns)
             self.sheet.repeat_rows(head_row)
