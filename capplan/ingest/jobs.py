@@ -52,6 +52,7 @@ JOB_COLUMNS = (
     Wanted("stated_seconds", "number", ("gpu_time", "gpu_seconds", "accelerator_seconds"), required=False, minimum=0),
     Wanted("team", "text", ("cluster", "virtual_cluster", "vc", "account", "group", "user", "qos", "app_name"), required=False),
     Wanted("state", "text", ("status", "pod_phase", "job_state"), required=False),
+    Wanted("run_id", "text", ("training_run", "run_name"), required=False),
 )
 
 
@@ -86,7 +87,7 @@ def read_jobs(files: Path | Sequence[Path], options: JobOptions) -> Ingested:
                 job_id is not null as named, submit, start, "end",
                 case when {never} then null else cast({lasted} as decimal(18, 6)) end as seconds,
                 cast(coalesce(accelerators, 0) * coalesce(share_thousandths, 1000) / 1000 * coalesce(instances, 1) as decimal(18, 6))
-                as accelerators, team, state
+                as accelerators, team, state, run_id
             from (select row_number() over () as ordinal, * from {_open_ended(sheet) if options.whole else "typed"})
             """)
         _compare_stated(sheet, matched)

@@ -227,7 +227,17 @@ def came(rows: list[dict], hours: dict[str, float] | None = None, **tables: pd.D
         "offers": offers,
         **{
             name: empty_table(name)
-            for name in ("commitments", "sites", "other_costs", "services", "api_contracts", "capacity_requests", "jobs", "fx")
+            for name in (
+                "commitments",
+                "sites",
+                "other_costs",
+                "services",
+                "api_contracts",
+                "capacity_requests",
+                "jobs",
+                "training_runs",
+                "fx",
+            )
         },
     }
     return Came(billing=bill(rows), **{**own, **tables})
@@ -376,6 +386,37 @@ def test_the_parts_of_workloads_and_teams_sum_to_the_bill_and_the_rates_pay_for_
     assert unit["margin_per_thousand"] == pytest.approx(1000 * 1.0 - 1000 * 6400 / work)
     assert unit["verdict"] == "earns its compute"
     assert answer.rates["amount_per_thousand"].iloc[0] * work / 1000 == pytest.approx(billed)
+
+
+def test_a_training_run_costs_what_all_its_jobs_took_at_what_an_hour_was_billed():
+    jobs = empty_table("jobs").reindex(range(5))
+    begun = pd.to_datetime(["2027-01-02", "2027-01-05", "2027-02-01", "2026-12-31", "2027-01-01"])
+    jobs = jobs.assign(
+        job_id=list("abcde"),
+        run_id=["base", "base", "sweep", "old", "old"],
+        submit=begun,
+        duration_seconds=[36_000.0, 7200.0, 3600.0, 90_000.0, 3600.0],
+        accelerators=[8.0, 8.0, 16.0, 8.0, 8.0],
+        expected_seconds=[36_000.0, 3600.0, np.nan, np.nan, np.nan],
+        state=["COMPLETED", "FAILED", "COMPLETED", "COMPLETED", "COMPLETED"],
+        accelerator=["H100", None, "B200", "H100", "H100"],
+    )
+    runs = empty_table("training_runs").reindex(range(1)).assign(run_id="base", workload="chat", parameters=7e9, tokens=1e12)
+    workloads = pd.DataFrame([("chat", None, "assistant", "Ann", "exaflop", 1.0)], columns=WORKLOAD_COLUMNS)
+    rows = [{**HOURS, "month": month, "effective_cost": 4000.0} for month in MONTHS]
+    answer = review_plan(accepted(), came(rows, jobs=jobs, training_runs=runs, workloads=workloads), A)
+    # 100 machine-hours of eight for 4000 a month: 5 an accelerator-hour; of B200, which no bill names, that of all
+    base, sweep = answer.runs.to_dict("records")
+    assert (base["run_id"], base["owner"], base["team"], base["jobs"]) == ("base", "Ann", "assistant", 2)
+    assert base["accelerator_hours"] == pytest.approx(8 * 12)
+    assert base["amount"] == pytest.approx(8 * 12 * 5)
+    assert base["overrun_share"] == pytest.approx(12 / 11 - 1)
+    assert base["work"] == pytest.approx(42_000)
+    assert base["amount_per_unit"] == pytest.approx(480 / 42_000)
+    assert (sweep["run_id"], sweep["amount"]) == ("sweep", pytest.approx(80))
+    assert pd.isna(sweep["work"])
+    assert pd.isna(sweep["overrun_share"])
+    assert any("have no cost yet: old" in note for note in answer.notes)
 
 
 def test_a_workload_that_costs_more_than_it_is_worth_or_than_planned_is_named():

@@ -34,6 +34,7 @@ class Jobs(Table):
     racks: float = column("Racks its nodes stood in.", optional=True, ge=1)
     storage: str = column("Where its data lay.", optional=True, isin=STORAGE)
     stage: str = column("Where in a model's life it stands; empty = as its workload.", optional=True, isin=STAGES)
+    run_id: str = column("Training run it is a part of: that of training_runs, or any name its jobs share; empty = of none.", optional=True)
 
 
 class Nodes(Table):

@@ -83,7 +83,7 @@ def review_page(name: str, view: View) -> str:
         PageSection(
             "What a unit cost, and whether it earns that",
             "A workload's part of the bill is what was planned for it and what moved it; with what no work bears, the parts are the bill.",
-            tables=[block("unit_economics")],
+            tables=[block("unit_economics"), block("training_runs", "What a training run cost, with all its jobs")],
         ),
         PageSection(
             "What should shrink, move or stay",

@@ -52,6 +52,7 @@ def show_review(book: Book, scenario: Scenario) -> View:
         "accuracy": answer.accuracy,
         "knowing": knowing.table,
         "flags": answer.flags,
+        "training_runs": answer.runs,
         "portfolio": portfolio_verdicts(answer.economics, answer.flags, options, len(answer.months), scenario.section(ReviewAssumptions)),
     }
     value = float(chosen["amount"].sum())

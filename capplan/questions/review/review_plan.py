@@ -13,6 +13,7 @@ from capplan.questions.review.accuracy import accuracy_by_workload, forecast_acc
 from capplan.questions.review.bridge import CENT_SHARE, DRIVERS, variance_bridge
 from capplan.questions.review.capacity_requests import judge_requests
 from capplan.questions.review.flags import work_flags
+from capplan.questions.review.run_costs import run_costs
 from capplan.questions.review.scoreboard import attributed, chargeback, rate_card, unit_economics
 from capplan.questions.review.spend_rows import spend_of_bill
 from capplan.questions.review.vendors import vendor_register
@@ -36,6 +37,7 @@ class Review:
         vendors: Who is depended on, and what that may cost (see `vendors.vendor_register`).
         requests: Requests for capacity, answered (see `capacity_requests.judge_requests`).
         flags: What runs worse than it should (see `flags.work_flags`).
+        runs: What each training run cost (see `run_costs.run_costs`).
         work_came, prices_came: What came in the terms of the plan's inputs (see `what_came`).
         months: Months that were reviewed, first to last.
         headline, notes: One sentence; what was derived, left out or could not be told.
@@ -52,6 +54,7 @@ class Review:
     vendors: pd.DataFrame
     requests: pd.DataFrame
     flags: pd.DataFrame
+    runs: pd.DataFrame
     work_came: pd.DataFrame
     prices_came: pd.DataFrame
     months: tuple[pd.Timestamp, ...]
@@ -75,6 +78,7 @@ class Came:
     api_contracts: pd.DataFrame
     capacity_requests: pd.DataFrame
     jobs: pd.DataFrame
+    training_runs: pd.DataFrame
     fx: pd.DataFrame
 
 
@@ -112,6 +116,7 @@ def review_plan(plan: AcceptedPlan, came: Came, a: ReviewAssumptions) -> Review:
     used = came.usage[came.usage["time"].between(months[0], after, inclusive="left")]
     accuracy = forecast_accuracy(compared, a)
     bridge = bridge_table(planned, actual, variance)
+    runs, untold = run_costs(came.jobs, came.training_runs, came.workloads, actual, months)
     return Review(
         bridge=bridge,
         variance=variance,
@@ -124,11 +129,12 @@ def review_plan(plan: AcceptedPlan, came: Came, a: ReviewAssumptions) -> Review:
         vendors=vendor_register(ahead, {**vars(came), "commitments": held, "usage": used}, after, plan.currency, a),
         requests=judge_requests(came.capacity_requests, _request_prices(came), a),
         flags=work_flags(came.jobs, came.usage, came.workloads, a),
+        runs=runs,
         work_came=work_that_came(plan.work, compared),
         prices_came=prices_that_came(planned, actual),
         months=tuple(months),
         headline=_headline(bridge, accuracy, months, plan.currency, a),
-        notes=(*notes, *told),
+        notes=(*notes, *told, *untold),
     )
 
 
