@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from capplan.book.gate import UNSEEN
 from capplan.book.tables.registry import key_of
 from capplan.errors import BookError, Fault
 from capplan.ingest.accounts import account, summed, told
@@ -295,7 +296,13 @@ def _billing(sheet: Sheet) -> pd.DataFrame:
 
 
 def _scoped(frame: pd.DataFrame) -> pd.DataFrame:
-    """Name the provider as the tables do, and what is replaced when a month is billed again: provider, billing account and month."""
+    """Name the provider as the tables do, and what is replaced when a month is billed again: provider, billing account and month.
+
+    Characters that nobody sees are left out of all texts: no book takes them.
+    """
+    for column in frame.select_dtypes("object"):
+        seen = {text: UNSEEN.sub("", text) or "none" for text in frame[column].unique() if isinstance(text, str) and UNSEEN.search(text)}
+        frame = frame.assign(**{column: frame[column].replace(seen)}) if seen else frame
     names = {name: provider_named(name) for name in frame["provider"].unique()}
     named = frame.assign(provider=frame["provider"].map(names))
     scope = named["provider"] + "|" + named["billing_account"] + "|" + named["month"].dt.strftime("%Y-%m")

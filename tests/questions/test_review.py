@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 import shutil
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +20,10 @@ from capplan.answers.plan import demand_of
 from capplan.book.accepted import AcceptedPlan, find_accepted, read_accepted
 from capplan.book.book import load_book
 from capplan.book.empty import empty_table
+from capplan.book.gate import UNSEEN
 from capplan.book.scenario import ReviewAssumptions, Scenario
 from capplan.errors import CapplanError, ScenarioError
+from capplan.outputs.run.review import write_review
 from capplan.outputs.views.review import show_review
 from capplan.questions.demand.capacity_requests import requested_runs
 from capplan.questions.review import Came, review_plan
@@ -417,6 +422,9 @@ def test_a_training_run_costs_what_all_its_jobs_took_at_what_an_hour_was_billed(
     assert pd.isna(sweep["work"])
     assert pd.isna(sweep["overrun_share"])
     assert any("have no cost yet: old" in note for note in answer.notes)
+    hours = answer.hour_rates
+    assert hours[["accelerator", "accelerator_hours", "amount_per_accelerator_hour"]].values.tolist() == [["H100", 1600.0, 5.0]]
+    assert (hours["accelerator_hours"] * hours["amount_per_accelerator_hour"]).sum() == pytest.approx(8000)
 
 
 def test_a_workload_that_costs_more_than_it_is_worth_or_than_planned_is_named():
@@ -555,11 +563,15 @@ def _opened(folder: Path) -> tuple:
     return book, book.scenario
 
 
-def test_a_plan_of_another_book_and_a_team_or_driver_that_is_none_are_refused(tmp_path):
+def test_a_plan_of_another_book_and_a_team_a_driver_or_a_quarter_that_is_none_are_refused(tmp_path):
     book = example_book()
-    for name, rule in (("reviewed_team", "'reserch' is none.*research"), ("reviewed_driver", "'prise' is none.*price")):
+    for name, wrong, rule in (
+        ("team", "reserch", "'reserch' is none.*research"),
+        ("driver", "prise", "'prise' is none.*price"),
+        ("quarter", "2026Q3", "'2026Q3' is none.*2026Q4"),
+    ):
         with pytest.raises(ScenarioError, match=rule):
-            show_review(book, book.scenario_with(**{name: "reserch" if name == "reviewed_team" else "prise"}))
+            show_review(book, book.scenario_with(**{f"reviewed_{name}": wrong}))
     theirs = tmp_path / "other"
     shutil.copytree(ROOT / "data" / "enterprise" / "accepted_plan", theirs)
     record = json.loads((theirs / "run.json").read_text())
@@ -590,3 +602,43 @@ def test_page_one_says_what_moved_spend_since_the_last_plan():
     assert bridge["amount"].iloc[:-1].sum() == pytest.approx(bridge["amount"].iloc[-1], abs=0.005)
     assert told(moved, "USD") == "Planned spend moves by +$640, from $6.4k to $7.0k: prices +$640."
     assert driver_bridge(None).empty
+
+
+def test_texts_of_a_bill_are_texts_in_page_workbook_and_tables(tmp_path):
+    texts = [
+        '=HYPERLINK("http://x","y")',
+        "<script>alert(1)</script>",
+        "@SUM(A1)",
+        "+1+1",
+        "a\x01\x1b[31mb",
+        "x" * 40_000,
+        '{"a": [1, {"b": null}]}',
+        "-2+3|cmd",
+        "\u202eevil",
+    ]
+    day = {
+        "BillingPeriodStart": "2026-10-01T00:00:00Z",
+        "ChargePeriodStart": "2026-10-31T00:00:00Z",
+        "ChargePeriodEnd": "2026-10-31T01:00:00Z",
+    }
+    columns = ("ProviderName", "ServiceName", "SubAccountName", "RegionId", "SkuId", "CommitmentDiscountId", "Tags", "ChargeDescription")
+    rows = [{**day, "ChargeCategory": "Usage", "BilledCost": 10, "EffectiveCost": 10, **dict.fromkeys(columns, text)} for text in texts]
+    path = tmp_path / "bill.csv"
+    pd.DataFrame(rows).assign(BillingCurrency="USD").to_csv(path, index=False)
+    done = write_review(ROOT / "data" / "enterprise", {"worth_of_knowing": False, "ask_levers": False}, [str(path)], tmp_path / "out")
+    page = (done.path / "review.html").read_text()
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+    assert not UNSEEN.search(page)
+    assert done.view.table["amount"].iloc[:-1].sum() == pytest.approx(done.view.table["amount"].iloc[-1], abs=CENT)
+    for table in done.path.glob("*.csv"):
+        for line in csv.reader(table.open(newline="")):
+            assert not any(cell[:1] in ("=", "@", "+") or (cell[:1] == "-" and not _number(cell)) for cell in line), table.name
+    with zipfile.ZipFile(done.path / "review.xlsx") as parts:
+        sheets = {name: parts.read(name).decode() for name in parts.namelist() if name.startswith("xl/worksheets/")}
+    assert len(sheets) > 5
+    assert not any("<f>" in sheet or "hyperlink" in sheet for sheet in sheets.values())
+
+
+def _number(text: str) -> bool:
+    return bool(re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?", text))

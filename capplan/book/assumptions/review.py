@@ -83,4 +83,5 @@ class ReviewAssumptions(Spread):
         max_length=4096,
     )
     reviewed_team: str = assumption("", "Team whose part of the difference is listed; empty = all.", "All.")
+    reviewed_quarter: str = assumption("", "Quarter (like 2026Q4) whose part of the difference is listed; empty = all.", "All.")
     reviewed_driver: str = assumption("", "Driver whose part of the difference is listed; empty = all.", "All.")

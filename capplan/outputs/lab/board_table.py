@@ -1,7 +1,6 @@
 """The board as a table, a chart, a workbook and a scenario file; text of a book is inert in all of them."""
 
 import html
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from capplan.answers.board import Column, compared
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
+from capplan.outputs.export.plain_workbook import plain_workbook
 from capplan.text import counted, heading, money, number_text, value_text, words
 
 _STYLE = (
@@ -182,10 +182,4 @@ def workbook_bytes(columns: Mapping[str, Column], before: Scenario, currency: st
         [(title, line) for title, column in columns.items() for line in what_changed(column, before)],
         columns=["answer", "assumed otherwise"],
     )
-    file = io.BytesIO()
-    options = {"strings_to_formulas": False, "strings_to_urls": False, "nan_inf_to_errors": True}
-    with pd.ExcelWriter(file, engine="xlsxwriter", engine_kwargs={"options": options}) as writer:
-        measures.reset_index().to_excel(writer, sheet_name="Measures", index=False)
-        signed.rename(columns=heading).to_excel(writer, sheet_name="Signed", index=False)
-        assumed.to_excel(writer, sheet_name="Assumed", index=False)
-    return file.getvalue()
+    return plain_workbook({"Measures": measures.reset_index(), "Signed": signed.rename(columns=heading), "Assumed": assumed})

@@ -13,10 +13,14 @@ from capplan.errors import CapplanError
 from capplan.ingest import ingest
 from capplan.outputs.charts import to_svg
 from capplan.outputs.export.files import write_table
+from capplan.outputs.export.plain_workbook import plain_workbook
 from capplan.outputs.page.html import PageSection, TableBlock, render_page
 from capplan.outputs.run.folders import check_room, replaced_whole
 from capplan.outputs.run.report import folder_name
 from capplan.outputs.views.all_questions import View, show_review
+
+#: Tables of a review that its workbook has beside the bridge.
+IN_WORKBOOK = ("chargeback", "rate_card", "hour_rates", "unit_economics", "training_runs", "by_workload", "by_provider", "portfolio")
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ def write_review(
     with replaced_whole(target) as draft:
         for name, frame in {"bridge": view.table, **view.details}.items():
             write_table(frame, draft / f"{name}.csv")
+        (draft / "review.xlsx").write_bytes(plain_workbook({"bridge": view.table, **{name: view.details[name] for name in IN_WORKBOOK}}))
         (draft / "review.html").write_text(review_page(book.name, view), encoding="utf-8")
     return Reviewed(target, view, scenario.model_dump(mode="json"))
 
@@ -92,8 +97,13 @@ def review_page(name: str, view: View) -> str:
         ),
         PageSection(
             "Who bears it",
-            "What no work bears is shared out as the cost of the teams' own work is. Charged at these rates, the work pays for the bill.",
-            tables=[block("chargeback"), block("rate_card", "What a thousand units are charged at")],
+            "What no work bears is shared out as the cost of the teams' own work is. Charged at these rates by the unit, the work"
+            " pays for the bill; by the hour, the hours that were used pay for all machines. They stand until the next review.",
+            tables=[
+                block("chargeback"),
+                block("rate_card", "What a thousand units are charged at"),
+                block("hour_rates", "What an accelerator-hour is charged at"),
+            ],
         ),
         PageSection("Whom we depend on", "Planned spend that lies ahead.", tables=[block("vendor_risks")]),
         PageSection("Requests for capacity", "Savings are of accelerators that wait.", tables=[block("capacity_requests")]),

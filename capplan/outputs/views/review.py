@@ -17,8 +17,9 @@ from capplan.questions.review import Review
 from capplan.questions.review.bridge import DRIVERS
 from capplan.questions.review.portfolio_review import portfolio_verdicts
 from capplan.questions.review.review_plan import span
+from capplan.units import quarter_of
 
-FIELDS = ("reviewed_driver", "reviewed_team", "worth_a_word_share", "forecast_error_share")
+FIELDS = ("reviewed_driver", "reviewed_team", "reviewed_quarter", "worth_a_word_share", "forecast_error_share")
 
 
 def show_review(book: Book, scenario: Scenario) -> View:
@@ -28,9 +29,11 @@ def show_review(book: Book, scenario: Scenario) -> View:
     if plan.book != book.name:
         raise CapplanError(f"{plan.folder} is a plan of {plan.book}, and the book is {book.name}: name a plan of this book")
     answer = review_of(book, scenario, plan)
-    chosen = answer.variance
-    for column, wanted in (("team", scenario.reviewed_team), ("driver", scenario.reviewed_driver)):
-        known = DRIVERS if column == "driver" else sorted({*book.get("workloads")["team"], *chosen["team"]} - {""})
+    chosen = answer.variance.assign(quarter=answer.variance["month"].map(quarter_of))
+    quarters = tuple(dict.fromkeys(map(quarter_of, answer.months)))
+    names = {"team": sorted({*book.get("workloads")["team"], *chosen["team"]} - {""}), "driver": list(DRIVERS), "quarter": list(quarters)}
+    for column, known in names.items():
+        wanted = getattr(scenario, f"reviewed_{column}")
         if wanted and wanted not in known:
             raise ScenarioError(f"reviewed_{column}: {wanted[:80]!r} is none of the review's; {nearest(wanted, known)}")
         chosen = chosen[chosen[column] == wanted] if wanted else chosen
@@ -38,7 +41,7 @@ def show_review(book: Book, scenario: Scenario) -> View:
     options, unasked = options_of(book, scenario) if scenario.ask_levers else ([], ())
     pictures = {"bridge": _bridge(answer, plan.currency), "months": _months(answer, plan.currency)}
     details = {
-        "variance": chosen,
+        "variance": chosen.drop(columns="quarter"),
         "by_workload": summed(chosen, ["workload", "team"]),
         "by_provider": summed(chosen, ["provider", "accelerator"]),
         "by_contract": summed(chosen[chosen["contract_id"] != ""], ["contract_id"]),
@@ -46,6 +49,7 @@ def show_review(book: Book, scenario: Scenario) -> View:
         "unit_economics": answer.economics,
         "chargeback": answer.charged,
         "rate_card": answer.rates,
+        "hour_rates": answer.hour_rates,
         "vendor_risks": answer.vendors,
         "capacity_requests": answer.requests,
         "forecast": answer.forecast,
@@ -72,8 +76,8 @@ def show_review(book: Book, scenario: Scenario) -> View:
             *unasked,
         ),
         details,
-        {"reviewed_team": teams, "reviewed_driver": tuple(answer.bridge["driver"].iloc[1:-1])},
-        telling=2,
+        {"reviewed_team": teams, "reviewed_quarter": quarters, "reviewed_driver": tuple(answer.bridge["driver"].iloc[1:-1])},
+        telling=2 + (len(quarters) > 1),
     )
 
 

@@ -10,11 +10,10 @@ from typing import Any
 import pandas as pd
 
 from capplan.errors import ReportError
+from capplan.outputs.export.plain_workbook import LONGEST_TEXT
 from capplan.text import heading, words
 from capplan.units import is_quarter
 
-#: Longest text a cell takes.
-LONGEST_TEXT = 32767
 PAPER_A3, PAPER_A4 = 8, 9
 #: Headings longer than this take two lines.
 ONE_LINE = 15

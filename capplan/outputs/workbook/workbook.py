@@ -10,6 +10,7 @@ from capplan.answers.finished_plan import Plan
 from capplan.answers.placement import asked_book
 from capplan.book.book import Book
 from capplan.book.scenario import LedgerAssumptions
+from capplan.outputs.export.plain_workbook import INERT
 from capplan.outputs.views.bridges import NO_PLAN, LastPlan
 from capplan.outputs.workbook.assumptions import SHEETS, Draft, write_assumptions, write_sources
 from capplan.outputs.workbook.decisions import place_agreements, write_decisions, write_purchases
@@ -26,7 +27,6 @@ from capplan.questions.ledger import revalue
 #: Components that may be negative: money that comes back.
 MAY_BE_NEGATIVE = ("agreement_discount", "left_early", "exit_cost", "late_delivery", "residual")
 #: Text of a book stays text: no formula, link or number is made of it.
-INERT = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
 
 
 def priced_plan(plan: Plan, book: Book) -> priced.Priced:

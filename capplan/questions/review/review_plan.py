@@ -13,7 +13,7 @@ from capplan.questions.review.accuracy import accuracy_by_workload, forecast_acc
 from capplan.questions.review.bridge import CENT_SHARE, DRIVERS, variance_bridge
 from capplan.questions.review.capacity_requests import judge_requests
 from capplan.questions.review.flags import work_flags
-from capplan.questions.review.run_costs import run_costs
+from capplan.questions.review.run_costs import hour_rates, run_costs
 from capplan.questions.review.scoreboard import attributed, chargeback, rate_card, unit_economics
 from capplan.questions.review.spend_rows import spend_of_bill
 from capplan.questions.review.vendors import vendor_register
@@ -32,8 +32,8 @@ class Review:
         spend: month, provider, planned, actual, difference.
         accuracy: Month by month (see `accuracy.forecast_accuracy`).
         forecast: By workload (see `accuracy.accuracy_by_workload`).
-        economics, charged, rates: What a unit of each workload cost and whether it earns that, what each team bears, and what work is
-            charged at (see `scoreboard`).
+        economics, charged, rates, hour_rates: What a unit of each workload cost and whether it earns that, what each team bears, and what
+            work and an accelerator-hour are charged at (see `scoreboard` and `run_costs`).
         vendors: Who is depended on, and what that may cost (see `vendors.vendor_register`).
         requests: Requests for capacity, answered (see `capacity_requests.judge_requests`).
         flags: What runs worse than it should (see `flags.work_flags`).
@@ -51,6 +51,7 @@ class Review:
     economics: pd.DataFrame
     charged: pd.DataFrame
     rates: pd.DataFrame
+    hour_rates: pd.DataFrame
     vendors: pd.DataFrame
     requests: pd.DataFrame
     flags: pd.DataFrame
@@ -126,6 +127,7 @@ def review_plan(plan: AcceptedPlan, came: Came, a: ReviewAssumptions) -> Review:
         economics=economics,
         charged=charged,
         rates=rate_card(economics, charged),
+        hour_rates=hour_rates(actual),
         vendors=vendor_register(ahead, {**vars(came), "commitments": held, "usage": used}, after, plan.currency, a),
         requests=judge_requests(came.capacity_requests, _request_prices(came), a),
         flags=work_flags(came.jobs, came.usage, came.workloads, a),

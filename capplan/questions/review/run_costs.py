@@ -10,19 +10,23 @@ COLUMNS = ["run_id", "workload", "owner", "team", "work", "unit", "jobs", "accel
 SECONDS_PER_HOUR, FLOPS_PER_WEIGHT_AND_TOKEN, EXA = 3600.0, 6, 1e18
 
 
-def billed_per_hour(spent: pd.DataFrame) -> dict[str, float]:
-    r"""Return what an accelerator-hour that was used cost, by accelerator, and of all of them under the empty name.
+def hour_rates(spent: pd.DataFrame) -> pd.DataFrame:
+    r"""Return what an accelerator-hour is charged internally, so that the hours that were used pay for all machines.
 
     .. math:: p_g = \frac{\sum_{r \in g} x_r}{\sum_{r \in g,\ \text{used}} h_r}
 
     Args:
         spent: SPEND (see `spend_rows`) of the months reviewed: what stood unused is borne by the hours that were used.
+
+    Returns:
+        DataFrame: accelerator, accelerator_hours (used), amount, amount_per_accelerator_hour; accelerators whose hours no one counts are
+            left out.
     """
     machines = spent[spent["kind"].isin([*USE, "unused"])]
     hours = machines["hours"].where(machines["kind"].isin(USE), 0.0)
-    sums = pd.DataFrame({"amount": machines["amount"], "hours": hours}).groupby(machines["accelerator"]).sum()
-    sums.loc[""] = sums.sum()
-    return {str(name): float(row["amount"] / row["hours"]) for name, row in sums.iterrows() if row["hours"] > 0}
+    sums = pd.DataFrame({"accelerator_hours": hours, "amount": machines["amount"]}).groupby(machines["accelerator"]).sum()
+    sums = sums[sums["accelerator_hours"] > 0]
+    return sums.assign(amount_per_accelerator_hour=sums["amount"] / sums["accelerator_hours"]).rename_axis("accelerator").reset_index()
 
 
 def run_costs(
@@ -30,7 +34,7 @@ def run_costs(
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     r"""Say what each training run cost whose jobs all ran in the months reviewed, with its size and who answers for it.
 
-    With n accelerators and hours h of the jobs j of a run, e hours stated, p the cost of an hour (see `billed_per_hour`) and W the run's
+    With n accelerators and hours h of the jobs j of a run, e hours stated, p the cost of an hour (see `hour_rates`) and W the run's
     work:
 
     .. math::
@@ -49,8 +53,8 @@ def run_costs(
         notes: What was left out.
     """
     mine = jobs[jobs["run_id"].notna() & jobs["duration_seconds"].gt(0) & jobs["accelerators"].gt(0)]
-    prices = billed_per_hour(spent)
-    if mine.empty or not prices:
+    rates = hour_rates(spent)
+    if mine.empty or rates.empty:
         return pd.DataFrame(columns=COLUMNS), ()
     began = mine["start"].fillna(mine["submit"])
     ended = began + pd.to_timedelta(mine["duration_seconds"], unit="s")
@@ -58,7 +62,8 @@ def run_costs(
     partly = sorted(set(mine.loc[outside, "run_id"]) & set(mine.loc[~outside, "run_id"]))
     mine = mine[~mine["run_id"].isin(mine.loc[outside, "run_id"])]
     hours = mine["accelerators"] * mine["duration_seconds"] / SECONDS_PER_HOUR
-    price = mine["accelerator"].map(prices).fillna(prices[""]).astype(float)
+    prices, mean = rates.set_index("accelerator")["amount_per_accelerator_hour"], rates["amount"].sum() / rates["accelerator_hours"].sum()
+    price = mine["accelerator"].map(prices).fillna(mean).astype(float)
     mine = mine.assign(hours=hours, amount=hours * price, stated=hours * mine["expected_seconds"].astype(float) / mine["duration_seconds"])
     roadmap, about = training_runs.set_index("run_id"), workloads.set_index("workload")
     rows = []
