@@ -78,6 +78,7 @@ PRICE_COLUMNS = (
     Wanted("region", "text", ("regions", "location"), required=False),
     Wanted("zone", "text", ("availability_zone", "az"), required=False),
     Wanted("system", "text", ("operating_system", "os", "platform"), required=False),
+    Wanted("dated", "time", ("snapshot_date", "price_date", "valid_from", "effective_date"), required=False, lenient=True),
     Wanted("is_spot", "text", ("spot", "preemptible", "interruptible"), required=False),
     Wanted(
         "on_demand",
@@ -153,11 +154,12 @@ def read_prices(file: Path, options: PriceOptions, book: Path | None = None) -> 
             )
         rows = sheet.connection.execute("select * from typed").df()
         _check_names(sheet, rows)
-        rows = _linux(_spot_rows(rows, sheet.notes), sheet.notes)
+        rows = _newest(_linux(_spot_rows(rows, sheet.notes), sheet.notes), sheet.notes)
         if rows.spot.notna().any() and "spot" not in {price.name for price in priced}:
             priced.append(next(price for price in TERM_OF if price.name == "spot"))
         rows["provider"] = _providers(sheet, rows, matched, options)
-        as_of, notes = day_of(sheet, options.as_of), list(sheet.notes)
+        newest = None if rows.dated.isna().all() else rows.dated.max().date()
+        as_of, notes = day_of(sheet, options.as_of or newest), list(sheet.notes)
     rows = _machines(rows, book, notes)
     if rows.empty:
         sheet.refuse("no machine of the file has a known accelerator", "Add its accelerator to accelerators.csv first.")
@@ -216,6 +218,15 @@ def _linux(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     if doubled.any():
         notes.append(f"{int(doubled.sum())} prices with a licence in them ({_some(sorted(rows.system[doubled].unique()))}) were left out.")
     return rows[~doubled].reset_index(drop=True)
+
+
+def _newest(rows: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Keep the newest rows of each machine and region, where a sheet has prices of several days."""
+    latest = rows.groupby(["provider", "sku", "accelerator", "accelerator_count", "region"], dropna=False)["dated"].transform("max")
+    older = rows["dated"] < latest
+    if older.any():
+        notes.append(f"{int(older.sum())} older prices were left out: the newest day of each machine and region counts.")
+    return rows[~older].reset_index(drop=True)
 
 
 def _with_accelerators(rows: pd.DataFrame, facts: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

@@ -44,6 +44,19 @@ def test_one_name_for_machines_of_several_sizes_and_a_sheet_of_one_region(tmp_pa
         ingest("auto", sheet(tmp_path, text.replace("$55.04 hourly,$19.5 hourly", "unavailable,unavailable")))
 
 
+def test_the_newest_prices_of_a_history_count(tmp_path):
+    text = "machine_type,region,snapshot_date,on_demand_usd_per_hour\n" + "".join(
+        f"a3-highgpu-8g,{region},{day},{price}\n"
+        for region, day, price in (("us-central1", "2025-01-01", 80), ("us-central1", "2026-07-30", 88.25), ("us-east1", "2025-01-01", 85))
+    )
+    path = tmp_path / "history.csv"
+    path.write_text(text)
+    found = ingest("prices", path, provider="gcp")
+    assert found.tables["offers"].set_index("region").usd_per_hour.to_dict() == {"us-central1": 88.25, "us-east1": 85}
+    assert set(found.tables["offers"].as_of.dt.strftime("%Y-%m-%d")) == {"2026-07-30"}
+    assert any("1 older prices were left out" in note for note in found.notes)
+
+
 def test_the_cheapest_zone_counts_and_licences_do_not(tmp_path):
     text = "InstanceType,AcceleratorName,AcceleratorCount,Price,Region,SpotPrice,AvailabilityZone,OS\n" + "".join(
         f"p5.48xlarge,H100,8,{price},us-east-1,{spot},{zone},{system}\n"
