@@ -241,6 +241,7 @@ def came(rows: list[dict], hours: dict[str, float] | None = None, **tables: pd.D
                 "capacity_requests",
                 "jobs",
                 "training_runs",
+                "spend_agreements",
                 "fx",
             )
         },
@@ -588,6 +589,24 @@ def test_spend_agreements_are_a_driver_of_their_own_between_plans_and_other_cost
     assert by_driver(mine, theirs) == {"agreement": pytest.approx(2.0)}
     untold = theirs.assign(kind=theirs["kind"].replace("agreement", "other"))
     assert by_driver(mine, untold) == {"other": pytest.approx(2.0)}
+
+
+def test_a_bill_that_names_a_spend_agreement_tells_it_from_other_credits():
+    plan = accepted()
+    credit = spend([(month, "aws", "", "", "agreement", np.nan, -80.0) for month in MONTHS])
+    plan = replace(plan, spend=pd.concat([plan.spend, credit], ignore_index=True))
+    agreements = empty_table("spend_agreements").reindex(range(1)).assign(agreement_id="edp", provider="aws")
+    rows = [{**HOURS, "month": month} for month in MONTHS]
+    taken = {"charge_category": "Credit", "bucket": "credit", "sku": "none", "effective_cost": -100.0}
+    named = [{**taken, "month": month, "commitment": "edp"} for month in MONTHS]
+    other = {**taken, "effective_cost": -7.0, "commitment": "none"}
+    for credits, steps in (
+        (named, {"agreement": -40.0}),
+        ([*named, other], {"agreement": -40.0, "other": -7.0}),
+        ([{**row, "commitment": "none"} for row in named], {"other": -40.0}),
+    ):
+        found = review_plan(plan, came([*rows, *credits], spend_agreements=agreements), A).bridge
+        assert dict(found[["driver", "amount"]].values.tolist()[1:-1]) == {name: pytest.approx(amount) for name, amount in steps.items()}
 
 
 def test_page_one_says_what_moved_spend_since_the_last_plan():

@@ -58,9 +58,12 @@ def variance_bridge(
             amounts sum to actual less planned.
     """
     prices = list_prices or {}
-    if not (planned["kind"].eq("agreement").any() and actual["kind"].eq("agreement").any()):
-        # a bill, or a plan that was kept long ago, does not tell them from other costs
-        planned, actual = (frame.assign(kind=frame["kind"].replace("agreement", "other")) for frame in (planned, actual))
+    # most bills, and a plan that was kept long ago, do not tell them from other costs
+    tell = set.intersection(*(set(frame.loc[frame["kind"] == "agreement", "provider"]) for frame in (planned, actual)))
+    planned, actual = (
+        frame.assign(kind=frame["kind"].mask(frame["kind"].eq("agreement") & ~frame["provider"].isin(tell), "other"))
+        for frame in (planned, actual)
+    )
     ratios = _ratios(work)
     parts: list[pd.DataFrame] = []
     never_billed = set(_charged(planned)) - set(_charged(actual))

@@ -80,6 +80,7 @@ class Came:
     capacity_requests: pd.DataFrame
     jobs: pd.DataFrame
     training_runs: pd.DataFrame
+    spend_agreements: pd.DataFrame
     fx: pd.DataFrame
 
 
@@ -102,7 +103,7 @@ def review_plan(plan: AcceptedPlan, came: Came, a: ReviewAssumptions) -> Review:
     months, notes = _months(planned, came.billing, until)
     bill = came.billing[came.billing["month"].isin(months)].reset_index(drop=True)
     bill = sorted_bill(_in_currency(bill, came.fx, plan), came.commitments, came.skus, came.sites, came.other_costs, came.fx)
-    actual, told = spend_of_bill(bill, came.skus, came.offers)
+    actual, told = spend_of_bill(bill, came.skus, came.offers, came.spend_agreements)
     planned = planned[planned["month"].isin(months)]
     compared = held_against(plan.work, measured_work(came.usage, until), until) if until is not None else _nothing(plan.work)
     work, teams = _by_class(compared, plan.work), _teams(came.workloads)

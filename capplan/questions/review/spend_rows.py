@@ -74,7 +74,9 @@ def spend_of_focus(frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def spend_of_bill(bill: pd.DataFrame, skus: pd.DataFrame, offers: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def spend_of_bill(
+    bill: pd.DataFrame, skus: pd.DataFrame, offers: pd.DataFrame, agreements: pd.DataFrame
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
     r"""Read spend from a bill.
 
     Hours are what the bill counts; where it counts none, and the machine's price on demand is known, they follow from the cost at list:
@@ -86,6 +88,8 @@ def spend_of_bill(bill: pd.DataFrame, skus: pd.DataFrame, offers: pd.DataFrame) 
     Args:
         bill: Table billing, sorted (`ledger.bill.sorted_bill`: part, line), with amount and amount_at_plan_rates in the book's currency.
         skus, offers: The tables of these names: accelerators of a machine, and prices on demand by region.
+        agreements: Table spend_agreements: a charge or credit whose commitment has the name of one of its provider is of that agreement.
+            A bill that does not name it, as most do not, tells no agreement from other credits.
 
     Returns:
         DataFrame: SPEND; kind is unmapped where the bill names an accelerator that nothing is known of.
@@ -110,15 +114,18 @@ def spend_of_bill(bill: pd.DataFrame, skus: pd.DataFrame, offers: pd.DataFrame) 
     unused = bill["commitment_status"].eq("Unused") | bill["bucket"].isin(["unused_commitment", "unused_reservation"])
     under = bill["part"].eq("contract") | bill["pricing_category"].eq("Committed") | bill["commitment_status"].eq("Used")
     plain = bill["charge_category"].isin(["Usage", "Purchase"]) | bill["bucket"].isin(["machine_hours", "correction"])
+    agreed = set(zip(agreements["provider"], agreements["agreement_id"], strict=True))
+    of_agreement = np.array([pair in agreed for pair in zip(bill["provider"], bill["commitment"], strict=True)], dtype=bool)
     kind = np.select(
         [
+            of_agreement & ~of_machine,
             bill["bucket"].eq("unknown_accelerator"),
             of_machine & unused,
             of_machine & plain & under,
             of_machine & plain & bill["pricing_category"].eq("Dynamic"),
             of_machine & plain,
         ],
-        ["unmapped", "unused", "committed", "spot", "on_demand"],
+        ["agreement", "unmapped", "unused", "committed", "spot", "on_demand"],
         "other",
     )
     named = bill["line"].fillna("").astype(str).str.extract(r"^(.*) \([^()]*\)$", expand=False).fillna("")
