@@ -20,14 +20,18 @@ MOST_APART = 2.2
 #: Extra dollars of a virtual CPU and hour for a Windows licence at Azure; a price that is off by that is not Linux.
 WINDOWS_USD_PER_VCPU_HOUR = 0.046
 #: Virtual CPUs that a provider's own name of a size states (an xlarge of AWS has four), and those of an accelerator in families of Google
-#: that state none: a second source beside the one a machine is listed by (provider documentation; SkyPilot's catalogue of Google Cloud).
+#: and Oracle that state none: a second source beside the one a machine is listed by (provider documentation; SkyPilot's catalogue of Google
+#: Cloud; Oracle's compute shapes as the Python package gpuhunt 0.1.34 has them, two virtual CPUs an OCPU and one on Arm).
 NAMED_CPUS = {
     "aws": (r"\.(\d*)xlarge$", 4),
     "azure": (r"^Standard_N[A-Z]+(\d+)", 1),
     "nebius": (r"-(\d+)vcpu", 1),
     "gcp": (r"-standard-(\d+)$", 1),
 }
-CPUS_OF_ONE = {"a2-highgpu": 12, "a2-ultragpu": 12, "a3-highgpu": 26}
+CPUS_OF_ONE = {
+    **{"a2-highgpu": 12, "a2-ultragpu": 12, "a3-highgpu": 26},
+    **{"BM.GPU.B300": 32, "BM.GPU.GB200": 36, "BM.GPU.GB300": 36, "BM.GPU.RTXPRO": 36},
+}
 #: Days after which a price is called old.
 OLD_DAYS = 365
 #: Known exceptions: what is as its source has it although a rule says otherwise.
@@ -108,7 +112,7 @@ def _cpus(skus: pd.DataFrame) -> list[str]:
     faults = []
     for row in records(skus[skus["vcpus"].notna()]):
         pattern, each = NAMED_CPUS.get(row["provider"], ("$^", 1))
-        named, family = re.search(pattern, row["sku"]), row["sku"].rpartition("-")[0]
+        named, family = re.search(pattern, row["sku"]), re.sub("[-.][^-.]*$", "", row["sku"])
         said = each * int(named[1] or 1) if named else CPUS_OF_ONE.get(family, 0) * row["accelerator_count"]
         if said and row["vcpus"] != said:
             faults.append(f"{row['sku']}: vcpus is {row['vcpus']:g}, and its name or family says {said:g}")

@@ -203,19 +203,39 @@ def test_aws_prices_are_the_published_ones(facts):
         assert row.upfront_share == 1
 
 
-def test_aws_spot_prices_follow_from_the_published_savings(facts):
-    saving = {
-        (row["instance_type"], row["region"]): row for row in _rows(reference_file("data", "spot", "aws_spot_advisor_accelerators.csv"))
+# Spot prices of the zones in SkyPilot's catalogue v9 at commit 2c3d7ea7, in dollars an hour.
+AWS_ZONES = {
+    ("p4d.24xlarge", "us-east-1"): [8.0087, 6.5323, 13.9933, 11.787],
+    ("p4d.24xlarge", "us-west-2"): [10.6942, 14.5511, 15.7342, 11.9319],
+    ("p4d.24xlarge", "eu-west-1"): [14.5352],
+    ("p4de.24xlarge", "us-east-1"): [20.128, 14.2574],
+    ("p5.48xlarge", "us-east-1"): [55.04, 18.734, 18.1597, 55.04, 18.6838, 16.9508],
+    ("p5.48xlarge", "eu-north-1"): [10.5722],
+    ("p5.48xlarge", "eu-west-2"): [18.584, 12.4269, 14.0899],
+    ("p5.48xlarge", "ap-northeast-1"): [9.8505, 23.5798],
+    ("g5.48xlarge", "us-east-1"): [7.0854, 7.5927, 8.0918, 6.3351, 8.109],
+    ("g6.xlarge", "us-east-1"): [0.4159, 0.3470, 0.3618, 0.5525, 0.3607],
+    ("g6.xlarge", "eu-central-1"): [0.4219, 0.3808, 0.4086],
+    ("g6.48xlarge", "us-east-1"): [7.3903, 7.6405, 4.4334, 6.4205, 6.2307],
+    ("g6.48xlarge", "eu-central-1"): [4.1043, 4.2880, 4.7149],
+    ("g6e.xlarge", "us-east-1"): [1.3326, 0.8783, 1.0426, 0.9516],
+    ("g6e.xlarge", "eu-north-1"): [0.9487, 0.7357],
+    ("g6e.xlarge", "ap-northeast-1"): [1.0427, 0.9351],
+    ("g6e.48xlarge", "us-east-1"): [4.5998, 11.8539, 11.3507, 11.4377],
+}
+
+
+def test_aws_spot_prices_are_the_median_of_the_zones_and_interruptions_the_published_bands(facts):
+    published = {
+        (row["instance_type"], row["region"]): row["interruption_frequency_label"]
+        for row in _rows(reference_file("data", "spot", "aws_spot_advisor_accelerators.csv"))
     }
     upper = {"<5%": 0.05, "5-10%": 0.10, "10-15%": 0.15, "15-20%": 0.20, ">20%": 0.25}
-    offers = facts["offers"]
-    price = offers[offers["term"] == "on_demand"].set_index(["sku", "region"])["usd_per_hour"]
-    for row in offers[offers["source_id"] == "aws_spot_advisor_2025_06"].itertuples():
-        published = saving[row.sku, row.region]
-        expected = price[row.sku, row.region] * (1 - float(published["savings_over_on_demand_percent"]) / 100)
-        assert row.usd_per_hour == pytest.approx(expected, abs=2e-4)
-        monthly = upper[published["interruption_frequency_label"]]
-        assert 1 - np.exp(-730 * row.interruptions_per_hour) == pytest.approx(monthly, abs=0.001)
+    rows = facts["offers"].query("source_id == 'aws_spot_2026_07'").set_index(["sku", "region"])
+    assert set(rows.index) == set(AWS_ZONES)
+    for at, row in rows.iterrows():
+        assert row["usd_per_hour"] == pytest.approx(np.median(AWS_ZONES[at]), abs=2e-4)
+        assert 1 - np.exp(-730 * row["interruptions_per_hour"]) == pytest.approx(upper[published[at]], abs=0.001)
 
 
 def test_gcp_prices_are_the_published_ones(facts):
@@ -334,7 +354,7 @@ def test_the_facts_pass_their_check_and_the_check_finds_what_is_wrong(facts):
     today = pd.Timestamp("2026-11-28")
     faults, old = check_facts(facts, today)
     assert faults == []
-    assert any("aws_spot_advisor_2025_06" in line for line in old)
+    assert any("own_h100_2024_08" in line for line in old)
     assert check_facts(facts, pd.Timestamp("2025-01-01"))[1] == []
 
     def found(name, where, column, value):
@@ -356,6 +376,7 @@ def test_the_facts_pass_their_check_and_the_check_finds_what_is_wrong(facts):
         ("Standard_NC48ads_A100_v4", 24),
         ("a3-highgpu-8g", 96),
         ("g2-standard-48", 96),
+        ("BM.GPU.GB300.4", 288),
     ):
         assert any("name or family says" in line for line in found("skus", machine, "vcpus", wrong)), machine
     assert any("sparsity" in line for line in found("accelerators", "B200", "fp4_tflops", 18_001.0))
