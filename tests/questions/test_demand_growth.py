@@ -53,7 +53,7 @@ def test_weights_and_forecasts_are_those_of_the_joint_normal():
     top = int(np.argmax(ours))
     only = courses_of(fit.values, 12.0, np.array([0]), np.array([top]), np.array([1.0])).sum(axis=0)
     assert only[:3] == pytest.approx(means[top], abs=1e-6)
-    assert growth_median(fit, 5) == pytest.approx(fit.scale * np.exp(fit.courses.sum(axis=0)[:5]))
+    assert growth_median(fit, 5) == pytest.approx(fit.scale * np.exp((fit.courses.sum(axis=0) + fit.shift)[:5]))
 
 
 def test_shares_are_probabilities():

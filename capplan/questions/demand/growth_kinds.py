@@ -93,6 +93,13 @@ def turning_share(combination: Array, weight: Array) -> float:
     return float(weight[_turning().ravel()[combination]].sum())
 
 
+def smooth_share(combination: Array, weight: Array) -> float:
+    """Return the probability that a history is smooth (noise and walk among the smallest), from weights of combinations."""
+    marked = np.zeros(SHAPE, dtype=bool)
+    marked[:, :SMOOTH_WALKS, :SMOOTH_NOISES] = True
+    return float(weight[marked.ravel()[combination]].sum())
+
+
 def bucket(periods: int) -> int:
     """Return the length for which a history of some periods is factorised."""
     return -(-periods // BUCKET) * BUCKET
