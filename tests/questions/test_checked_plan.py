@@ -10,13 +10,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capplan.book.proposed import PURCHASE_COLUMNS, read_proposed
+from capplan.answers.proposed import checked_purchases
+from capplan.book.book import load_book
+from capplan.book.proposed import PURCHASE_COLUMNS, Proposed, read_proposed
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import BookError
 from capplan.outputs.export.files import write_table
 from capplan.questions.procurement import CheckedPlan, Decided, check_plan
+from capplan.questions.procurement.explain.checked_plan import Currency
 from capplan.questions.procurement.explain.proposed import match_rows
 from tests.cases.procurement_cases import DAY, assumptions, commitment, demand, offer, settle, sku
+from tests.questions.test_board import TABLES
 
 HOURS = 2190.0
 ON_DEMAND = offer("od", "on_demand", 4.0)
@@ -111,6 +115,30 @@ def test_a_limit_is_exceeded_by_so_much(limit: dict[str, Any], rows: list[dict[s
     assert not checked.in_order
     assert np.isfinite(cost(checked))
     assert any("as if it could be had" in note for note in checked.notes)
+
+
+def test_amounts_are_said_in_the_currency_of_the_book_at_the_rate_of_their_quarter() -> None:
+    """A budget of 12 dollars an hour is ten euros at 1.2; costs are said at the rate of the day, 1.25."""
+    budget = [{"limit_id": "cap", "kind": "budget_usd", "amount": HOURS * 12.0, "measure": "p_and_l", "hard": True}]
+    euros = Currency("EUR", 1.25, {"2027Q1": 1.2})
+    checked = check_plan(small(work=demand([[10.0]]), limits=budget), proposed(buy(lots=10.0)), euros)
+    broken = only(checked, "budget_usd")
+    assert (broken["over"], broken["limit"], broken["unit"]) == (pytest.approx(HOURS * 8 / 1.2), pytest.approx(HOURS * 10), "EUR")
+    assert "€14.6k more than the €21.9k allowed" in broken["words"]
+    row = checked.costs.set_index("measure").loc["expected_usd"]
+    assert row["checked_amount"] == pytest.approx(row["checked_usd"] / 1.25)
+    assert "$" not in checked.headline
+
+
+def test_a_book_in_euros_is_checked_in_euros(make_book) -> None:
+    fx = "currency,date,usd\nEUR,2026-12-01,1.25\nEUR,2027-01-01,1.2\n"
+    stated = load_book(make_book("euro", fx=fx, **{**TABLES, "book": TABLES["book"] + "currency: EUR\n"}))
+    rows = Proposed("purchases", proposed(buy(lots=1.0)), ())
+    checked = checked_purchases(stated, stated.scenario, rows)
+    assert "€" in checked.headline
+    assert "$" not in checked.headline
+    row = checked.costs.set_index("measure").loc["expected_usd"]
+    assert row["plan_amount"] == pytest.approx(row["plan_usd"] / 1.25)
 
 
 def test_a_share_of_a_provider_is_exceeded_in_accelerators() -> None:

@@ -1,6 +1,7 @@
 """A plan from anywhere, checked and not trusted: what it breaks and by how much, what it costs, and how far it is from the proven plan."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,32 @@ MEASURES = (
 
 
 @dataclass(frozen=True)
+class Currency:
+    """In what the amounts of a check are said.
+
+    Args:
+        name: Three letters.
+        usd: Dollars for one unit of it, on the day of the plan.
+        usd_by_quarter: The same by quarter, for what is held by the quarter.
+    """
+
+    name: str = "USD"
+    usd: float = 1.0
+    usd_by_quarter: Mapping[str, float] = field(default_factory=dict)
+
+    def amount(self, usd: float, quarter: str = "") -> float:
+        """Convert dollars."""
+        return usd / self.usd_by_quarter.get(quarter, self.usd)
+
+    def said(self, usd: float, quarter: str = "") -> str:
+        """Write dollars in it."""
+        return money(self.amount(usd, quarter), self.name)
+
+
+DOLLARS = Currency()
+
+
+@dataclass(frozen=True)
 class CheckedPlan:
     """What is wrong with a proposed plan, and what it costs beside the proven one.
 
@@ -52,7 +79,8 @@ class CheckedPlan:
         broken: constraint (kind of limit, lead time, offer ended, minimum lots, price and so on), name (limit or offer), quarter, limit
             (the amount allowed; empty where a day or a word is), over, unit, forbids (false: it is paid for, or late, and may be signed),
             words, file, row (empty where all rows together break it).
-        costs: measure (as in `answer.Purchases.alternatives`), checked_usd, plan_usd, difference_usd.
+        costs: measure (as in `answer.Purchases.alternatives`), checked_usd, plan_usd, difference_usd; in another currency than dollars
+            also checked_amount, plan_amount and difference_amount in it, as limits in money are.
         lots: offer_id, quarter, checked_lots, plan_lots, difference_lots: where the two differ.
         lower_usd: What no plan that keeps all limits costs less than, risk-weighted (the measure objective_usd).
         headline, notes: One sentence; what must be known.
@@ -77,7 +105,7 @@ class CheckedPlan:
         return {"rows": self.rows, "broken": self.broken, "costs": self.costs, "lots": self.lots}
 
 
-def check_plan(found: Decided, proposed: pd.DataFrame) -> CheckedPlan:
+def check_plan(found: Decided, proposed: pd.DataFrame, currency: Currency = DOLLARS) -> CheckedPlan:
     """Say which constraints proposed purchases break, and value them by the dispatch that the plan's alternatives get.
 
     What cannot begin when it is wanted is not valued. What exceeds a limit is valued as if it could be had: only then may it cost less
@@ -86,6 +114,7 @@ def check_plan(found: Decided, proposed: pd.DataFrame) -> CheckedPlan:
     Args:
         found: The solved problem.
         proposed: Rows of `book.proposed.Proposed`.
+        currency: In what amounts are said.
 
     Raises:
         BookError: Every row that cannot be understood, at once.
@@ -97,12 +126,15 @@ def check_plan(found: Decided, proposed: pd.DataFrame) -> CheckedPlan:
     checked, plan = costed(("checked", ""), taken, *parts), costed(("plan", ""), served(found.solution), *parts)
     costs = pd.DataFrame([(name, checked[name], plan[name]) for name in MEASURES], columns=["measure", "checked_usd", "plan_usd"])
     costs["difference_usd"] = costs["checked_usd"] - costs["plan_usd"]
-    broken = _broken_table(matched, [*excesses, *_rules(lots, model)])
+    if currency.name != "USD":
+        for name in ("checked", "plan", "difference"):
+            costs[f"{name}_amount"] = costs[f"{name}_usd"].map(currency.amount)
+    broken = _broken_table(matched, [*excesses, *_rules(lots, model)], currency)
     rows = _row_table(matched, found, broken)
     apart = _apart(found, lots)
     notes = [*notes, *_notes(rows, broken, apart)]
     lower = found.solution.lower
-    return CheckedPlan(rows, broken, costs, apart, lower, _headline(rows, broken, costs, apart), (*notes, *found.notes))
+    return CheckedPlan(rows, broken, costs, apart, lower, _headline(rows, broken, costs, apart, currency), (*notes, *found.notes))
 
 
 def _with_what_is_forced(matched: Matched, found: Decided) -> tuple[np.ndarray, list[str]]:
@@ -192,7 +224,7 @@ def _rules(lots: np.ndarray, model: Model) -> list[tuple[str, float]]:
     ]
 
 
-def _broken_table(matched: Matched, excesses: list[Any]) -> pd.DataFrame:
+def _broken_table(matched: Matched, excesses: list[Any], currency: Currency) -> pd.DataFrame:
     """List all that is broken: rows of the proposal first, then limits on all of them together, then rules between them."""
     rows: list[tuple[object, ...]] = []
     for place, hindrance, hard in matched.broken:
@@ -205,11 +237,13 @@ def _broken_table(matched: Matched, excesses: list[Any]) -> pd.DataFrame:
         first, hard = own[0], any(each.hard for each in own)
         # what is committed is part of what is expected; a soft budget is paid for once for each part
         over = max(each.over for each in own) if hard else sum(each.over for each in own)
-        unit = UNITS.get(first.kind, "")
-        amount = money(over) if unit == "USD" else f"{over:,.6g} {unit}"
-        allowed = money(first.limit) if unit == "USD" else f"{first.limit:,.6g}"
+        unit, limit, quarter = UNITS.get(first.kind, ""), first.limit, str(first.quarter)
+        amount, allowed = f"{over:,.6g} {unit}", f"{limit:,.6g}"
+        if unit == "USD":
+            amount, allowed, unit = currency.said(over, quarter), currency.said(limit, quarter), currency.name
+            over, limit = currency.amount(over, quarter), currency.amount(limit, quarter)
         words = f"{named_in(*key)}: {amount} more than the {allowed} allowed{'' if hard else ', which a soft budget prices'}"
-        rows.append((first.kind, first.limit_id, first.quarter, first.limit, over, unit, hard, words, "", np.nan))
+        rows.append((first.kind, first.limit_id, first.quarter, limit, over, unit, hard, words, "", np.nan))
     for name, over in (each for each in excesses if not isinstance(each, Excess)):
         rows.append(("rule", name, "", np.nan, over, "", True, f"the rule '{name}' is exceeded by {over:,.6g}", "", np.nan))
     return pd.DataFrame(rows, columns=BROKEN).astype({"forbids": bool, "over": float, "limit": float, "row": float})
@@ -250,7 +284,7 @@ def _notes(rows: pd.DataFrame, broken: pd.DataFrame, apart: pd.DataFrame) -> lis
     return notes
 
 
-def _headline(rows: pd.DataFrame, broken: pd.DataFrame, costs: pd.DataFrame, apart: pd.DataFrame) -> str:
+def _headline(rows: pd.DataFrame, broken: pd.DataFrame, costs: pd.DataFrame, apart: pd.DataFrame, currency: Currency) -> str:
     """Say whether it can be signed, what it costs, and how far that is from the proven plan."""
     bad = broken[broken["forbids"]]
     usd = costs.set_index("measure").loc["expected_usd"]
@@ -260,8 +294,8 @@ def _headline(rows: pd.DataFrame, broken: pd.DataFrame, costs: pd.DataFrame, apa
     else:
         start = f"The proposal of {counted(len(rows), 'row')} keeps all constraints."
     if apart.empty and not len(bad):
-        return f"{start} It is the proven plan: {money(usd['plan_usd'])} in expectation."
+        return f"{start} It is the proven plan: {currency.said(usd['plan_usd'])} in expectation."
     gap = float(usd["difference_usd"])
-    beside = "as much as" if abs(gap) < 1 else f"{money(abs(gap))} {'more' if gap > 0 else 'less'} than"
+    beside = "as much as" if abs(gap) < 1 else f"{currency.said(abs(gap))} {'more' if gap > 0 else 'less'} than"
     valued = "Valued as far as it can be had, it" if not rows["counted"].all() else "It"
-    return f"{start} {valued} costs {money(usd['checked_usd'])} in expectation, {beside} the proven plan."
+    return f"{start} {valued} costs {currency.said(usd['checked_usd'])} in expectation, {beside} the proven plan."
