@@ -251,6 +251,8 @@ def test_a_negation_or_an_exception_never_gives_the_same_what_ifs_in_silence(rea
         "spot doubles provided demand falls",
         "spot doubles because chat doubles",
         "we underspend 300k in Q2 2027",
+        "give 400k to Q2 2028",
+        "chance of vision-12b rises by 20%",
         "chat grows up to 20% as long as spot halves",
     ],
 )

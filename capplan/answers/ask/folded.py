@@ -27,7 +27,7 @@ _ORDER = (
     "TO AT_MOST",
     " ".join((*AMOUNTS, "SCALE")),
     "AS_MUCH AS_FAST AS_DEAR AS_LONG OF_TODAY PER_HOUR PER_KWH PER_YEAR A_YEAR AN_HOUR PER_GPU PER_MACHINE LOTS CERTAIN EVEN",
-    "BEFORE FROM QUARTER DATE ONWARDS",
+    "BEFORE FROM INTO QUARTER DATE ONWARDS",
     "CHEAPLY QUICKLY",
 )
 _PLACES = {kind: place for place, kinds in enumerate(_ORDER) for kind in kinds.split()}
@@ -37,7 +37,7 @@ _BEFORE = {
     "BELOW": ((*AMOUNTS,), "AT_MOST", "DOWN"),
     "ABOVE": (("QUARTER", "DATE"), "FROM", "UP"),
     "PLUS": (AMOUNTS, "UP", "AND"),
-    "ONLY": ((*AMOUNTS, *_WAYS, "SCALE", "TO", "TAKE", "DATE", "QUARTER", "DELIVER", "FINISH", "CHANCE"), "", "ONLY"),
+    "ONLY": ((*AMOUNTS, *_WAYS, "SCALE", "TO", "TAKE", "DATE", "QUARTER", "DELIVER", "FINISH", "CHANCE", "START", "HAPPENS"), "", "ONLY"),
     "TO": ((*AMOUNTS, "SCALE", "QUARTER", "DATE", "AT_MOST"), "TO", ""),
     "ADD": (("SPAN", "PERCENT", "MONEY"), "", "ADD"),
     "THAN": ((*AMOUNTS, "NAME", "REPORT", "PRICE", "DEMAND", "BUDGET"), "THAN", ""),
@@ -49,6 +49,8 @@ _BEFORE = {
 }
 #: What something is compared with, beside an amount.
 _MEASURES = ("REPORT", "PRICE", "DEMAND", "BUDGET")
+#: Words after which "run" is a verb.
+_MODALS = (["should"], ["must"], ["will"], ["would"], ["can"], ["may"], ["shall"], ["to"])
 #: Tokens that say no more where they come twice.
 _TWICE = frozenset(
     ("UP", "DOWN", "TO", "FINISH", "START", "REMOVE", "MOVE", "DEARER", "CHEAPER", "TIGHTER", "SLOWER", "ONLY", "BUY", "WHY", "NETWORK")
@@ -95,14 +97,21 @@ def folded(words: Sequence[Word], text: str) -> list[Word]:
         if word.kind == "REMOVE" and before and before.kind in ("PERCENT", "FRACTION"):
             word = replace(word, kind="DOWN")  # noqa: PLW2901
         verb = word.kind == "W_RUN" and before and before.kind == "NAME" and not {ref.kind for ref in before.value} & {"run", "event"}
-        if not word.kind or (verb and text[word.start : word.end].casefold() == "runs"):
+        if word.kind == "TO" and after == "QUARTER" and before and before.kind in ("MONEY", "NUMBER"):
+            # more to a budget, not a budget of so much
+            word = replace(word, kind="INTO")  # noqa: PLW2901
+        verb = verb and (text[word.start : word.end].casefold() == "runs" or text[: word.start].casefold().split()[-1:] in _MODALS)
+        if not word.kind or verb:
             continue
         if before and (_same(before, word) or word.kind == before.kind == "TAKE"):
             found[-1] = replace(before, end=word.end)
             continue
-        if word.kind == "HAPPENS" and not (before and before.kind == "NOT" and not why):
+        denied = before is not None and before.kind in ("NOT", "NO") and not why
+        if word.kind == "HAPPENS" and not denied:
             continue
-        if before and before.kind == "NOT" and word.kind in _NOT and not why:
+        if word.kind == "DELIVER" and any(each.kind in ("FIRST_TOKEN", "EACH_TOKEN") for each in found):
+            continue
+        if before and (before.kind == "NOT" or (denied and word.kind == "HAPPENS")) and word.kind in _NOT and not why:
             found[-1] = replace(before, kind=_NOT[word.kind], end=word.end)
         elif word.kind == "SPAN" and text[word.start] in "+-" and not (before and before.kind == "MOVE"):
             sign = -1 if text[word.start] == "-" else 1

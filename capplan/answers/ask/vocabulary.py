@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 #: Kinds of lines that are no tokens of the grammar: words that count, that tell a language, that ask or report, that name a place, forms
@@ -66,7 +66,7 @@ def inflected(phrase: str, irregular: Mapping[str, Sequence[str]] = {}) -> list[
     return [form + gap + rest for form in (verb, third, past, f"{stem}ing")]
 
 
-@lru_cache(maxsize=8)
+@cache
 def counting(kind: str) -> dict[str, str]:
     """Return the words of a kind that counts, with their values.
 
