@@ -34,10 +34,11 @@ class Script:
                 owner.asked.append((self.headers.get("Authorization"), body))
                 time.sleep(seconds)
                 answer = owner.answers[min(len(owner.asked), len(owner.answers)) - 1]
-                content = answer if isinstance(answer, str) else json.dumps(answer)
+                content = answer if isinstance(answer, str) else json.dumps(answer) if isinstance(answer, dict) else ""
                 message = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
                 sent = {"id": "x", "object": "chat.completion", "created": 0, "model": "scripted", "choices": [message]}
                 raw = json.dumps(sent if status == 200 else {"error": {"message": "Incorrect key secret-key-of-mine"}}).encode()
+                raw = answer if isinstance(answer, bytes) else raw
                 try:
                     self.send_response(status)
                     self.send_header("Content-Type", "application/json")
@@ -102,6 +103,21 @@ def test_a_malformed_answer_is_asked_for_again_and_then_the_grammar_stands(reade
     assert second.outcome == "malformed"
     assert second.proposed == ()
     assert len(script.asked) == 2
+    assert with_model(reading, second) == reading
+
+
+@pytest.mark.parametrize("answer", ["x" * 3_000_000, b"data: {}\n\ndata: [DONE]\n\n", b"[1, 2]", b"\xff\xfe", b'{"choices": []}'])
+def test_huge_streamed_and_foreign_answers_end_in_the_grammars_answer(reader, answer):
+    reading, second, _ = read(reader, answer)
+    assert second.outcome in ("malformed", "unreachable")
+    assert with_model(reading, second) == reading
+
+
+@pytest.mark.parametrize("status", [400, 404, 422, 429, 500, 503])
+def test_a_server_that_refuses_or_knows_no_schema_ends_in_the_grammars_answer(reader, status):
+    reading, second, script = read(reader, {"what_ifs": []}, status=status)
+    assert (second.outcome, len(script.asked)) == ("unreachable", 1)
+    assert "secret" not in " ".join(second.remarks)
     assert with_model(reading, second) == reading
 
 
