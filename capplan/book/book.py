@@ -118,7 +118,7 @@ class Book:
             tables |= {**changed, name: after}
             touched |= {*changed, name}
         _raise_faults(check_tables({name: _numbered(tables[name]) for name in self.own}, tables))
-        digests = {**self.digests, **{name: _digest(tables[name]) for name in touched}}
+        digests = {**self.digests, **{name: _what_if_digest(tables[name]) for name in touched}}
         found = replace(self, tables=MappingProxyType(tables), digests=MappingProxyType(digests))
         _changed[:] = [(self, changes, found), *_changed[: KEPT_CHANGED - 1]]
         return found
@@ -141,6 +141,13 @@ def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _digest(frame: pd.DataFrame) -> str:
     return hashlib.sha256(frame.to_csv(index=False).encode()).hexdigest()[:16]
+
+
+def _what_if_digest(frame: pd.DataFrame) -> str:
+    """Name the content of a table that a what-if changed, a tenth as long as a table's text takes: a meeting waits for it."""
+    kinds = repr([*zip(frame.columns, frame.dtypes, strict=True)])
+    rows = pd.util.hash_pandas_object(frame, index=False).to_numpy()
+    return hashlib.sha256(kinds.encode() + rows.tobytes()).hexdigest()[:16]
 
 
 def _raise_faults(faults: list[Fault]) -> None:

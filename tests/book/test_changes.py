@@ -7,12 +7,14 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from capplan import load_book
+from capplan.book import book as book_tables
 from capplan.book.changes import Change, parse_change
 from capplan.book.plain_yaml import NotYamlError, read_yaml
 from capplan.book.scenario import Scenario, build_scenario
@@ -223,3 +225,22 @@ def test_rows_are_selected_by_a_column_of_a_table_they_refer_to(example):
         changed(example, "offers where colour=B200 multiply usd_per_hour 2")
     with pytest.raises(CapplanError, match="no row has accelerator"):
         changed(example, "offers where accelerator=B2000 multiply usd_per_hour 2")
+
+
+def test_a_changed_table_is_named_by_its_content(example):
+    """The name is what answers are kept under: the same rows have one, and any other cell, kind, row or heading another."""
+    there = changed(example, "usage where workload=chat multiply quantity 2")
+    back = changed(there, "usage where workload=chat multiply quantity 0.5")
+    again = changed(example, "usage where workload=chat multiply quantity 1")
+    assert back.digests["usage"] == again.digests["usage"] != there.digests["usage"]
+    rows = pd.DataFrame({"name": ["a", None, "1"], "day": pd.to_datetime(["2027-01-01", None, "2027-01-02"]), "n": [1.0, np.nan, 3.0]})
+    others = [
+        rows.assign(name=["a", "", "1"]),
+        rows.assign(n=[1.0, 0.0, 3.0]),
+        rows[::-1],
+        rows[:2],
+        rows.rename(columns={"n": "m"}),
+        rows[[*"n"]],
+    ]
+    others += [rows.assign(day=rows["day"].shift(fill_value=pd.Timestamp("2027-01-01"))), rows.assign(n=rows["n"].astype(str))]
+    assert len({book_tables._what_if_digest(each) for each in (rows, *others)}) == 1 + len(others)

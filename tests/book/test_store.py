@@ -76,6 +76,8 @@ def test_threads_compute_an_answer_once_and_the_memory_holds_together(asked, mon
     def look(number: int) -> list[float]:
         slow.wait()
         asked()
+        # Until all have it, no other answer may push it out of the memory.
+        slow.wait()
         return [
             store.remembered(
                 "each", book, (), PricingAssumptions(price_factor=1 + (number + step) % 9 / 4), lambda: time.sleep(0.001) or 7.0

@@ -23,7 +23,6 @@ WIDE = frozenset(
         "questions/crossover/find_crossover.py:find_crossover",
         "questions/crossover/vendor.py:vendor_risk",
         "questions/demand/events.py:apply_events",
-        "questions/demand/quarters.py:_simulate",
         "questions/goodput/failure_by_failure.py:simulate_failures",
         "questions/goodput/measure_goodput.py:_divided",
         "questions/ledger/build_ledger.py:build_ledger",

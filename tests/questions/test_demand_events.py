@@ -3,10 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from capplan.book.scenario import DemandAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.demand import forecast_demand
+from capplan.questions.demand import forecast_demand, quarters
 
 A = DemandAssumptions(horizon_quarters=4, paths=400, growth_band_share=0.0, load_blocks=2)
 TIME = pd.date_range("2026-09-01", "2026-11-30 23:00", freq="h")
@@ -163,3 +166,30 @@ def test_an_event_without_anything_to_change_is_named():
 
 def test_a_constant_history_says_so():
     assert any("chat: constant in all its history" in note for note in forecast_demand(USAGE, None, None, A, UNITS).notes)
+
+
+def test_figures_that_are_kept_are_those_that_are_computed():
+    """A workload grows, an event and a run come and move, hours are ranked by speeds: to the last digit as if each was asked alone."""
+    a = A.model_copy(update={"paths": 40})
+    two = pd.concat([USAGE, USAGE.assign(workload="train", quantity=5.0 + np.arange(len(TIME)) % 24)], ignore_index=True)
+    more = two.assign(quantity=two["quantity"] * np.where(two["workload"] == "chat", 1.3, 1.0))
+    speeds = pd.DataFrame({"workload": ["chat", "train"], "accelerator": "H100", "work_per_accelerator_hour": [1.0, 90.0]})
+    one, later = event(factor=3.0, probability=0.5), event(factor=3.0, probability=0.5, date=pd.Timestamp("2027-07-01"))
+    slipped = run(start=pd.Timestamp("2027-05-01"), deadline=pd.Timestamp("2027-08-31"))
+    asked = [
+        *((two, None, None, None), (more, None, None, None), (two, one, None, None), (two, later, None, None)),
+        *((two, one, run(), None), (two, one, slipped, None), (two, None, run(), speeds), (two, None, None, None)),
+    ]
+    found = [forecast_demand(rows, events, runs, a, UNITS, speed) for rows, events, runs, speed in asked]
+    for (rows, events, runs, speed), kept in zip(asked, found, strict=True):
+        quarters._figures.clear()
+        alone = forecast_demand(rows, events, runs, a, UNITS, speed)
+        for name in ("paths", "peaks", "months", "duration", "pooling"):
+            pd.testing.assert_frame_equal(getattr(kept, name), getattr(alone, name), check_exact=True)
+
+
+@given(arrays(float, (4, 30), elements=st.sampled_from([0.0, -0.0, 1.0, 2.5, 1e9])), st.integers(0, 2**32 - 1))
+def test_hours_are_ranked_from_the_busiest_on_and_equal_ones_as_they_come(few, seed):
+    for total in (few, np.random.default_rng(seed).random((4, 30))):
+        by_path = quarters._ranked(total) - 30 * np.arange(4)[:, None]
+        assert by_path.tolist() == [sorted(range(30), key=lambda hour, path=path: -total[path, hour]) for path in range(4)]

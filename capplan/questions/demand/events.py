@@ -187,7 +187,7 @@ def apply_events(
         else:
             moved = np.clip(strength * (weight - before) / (1 - before) if before < 1 else np.zeros(len(times)), 0.0, None)
             changed = np.maximum(0.0, (1 - moved) * work + moved * share * event.level / 24 * shape)
-        work = np.where(happens[:, None], changed, work)
+        work = changed if happens.all() else np.where(happens[:, None], changed, work)
     return work
 
 

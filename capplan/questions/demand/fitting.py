@@ -2,7 +2,6 @@
 
 import hashlib
 import pickle
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.scenario import DemandAssumptions
+from capplan.memory import Memory
 from capplan.questions.demand.history import History, read_histories
 from capplan.questions.demand.models import LevelFit, fit_level
 from capplan.workers import spread, workers
@@ -30,7 +30,7 @@ class Fit:
     notes: tuple[str, ...]
 
 
-_fits: OrderedDict[str, LevelFit] = OrderedDict()
+_fits: Memory[LevelFit] = Memory(KEPT_FITS)
 
 
 def fit_usage(usage: pd.DataFrame | None, a: DemandAssumptions, ends: dict[str, pd.Timestamp] | None = None) -> Fit:
@@ -52,11 +52,9 @@ def fit_usage(usage: pd.DataFrame | None, a: DemandAssumptions, ends: dict[str, 
     known = {key: fit for key in keys if (fit := _fits.get(key)) is not None}
     new = {key: history for key, history in zip(keys, histories, strict=True) if key not in known}
     known |= dict(zip(new, _fit_all(list(new.values()), spread_of_season, a.workers), strict=True))
-    for key, fit in known.items():
-        _fits.pop(key, None)
-        _fits[key] = fit
-    while len(_fits) > max(KEPT_FITS, len(keys)):
-        _fits.popitem(last=False)
+    _fits.most = max(KEPT_FITS, len(keys))
+    for key in new:
+        _fits[key] = known[key]
     return Fit(tuple(known[key] for key in keys), tuple(notes))
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -47,6 +50,14 @@ class Cohort:
     drawn: list[Array]
     shapes: list[Array]
 
+    @cached_property
+    def digests(self) -> list[str]:
+        """Name all that the hours of each series depend on."""
+        return [
+            hashlib.sha256(pickle.dumps((self.start, self.edges, self.levels[j], self.drawn[j], self.shapes[j]))).hexdigest()
+            for j in range(len(self.fits))
+        ]
+
     def hourly(self, series: int, first_hour: int, hours: int, paths: slice) -> tuple[Array, Array]:
         """Return work in each hour and its shape (both paths x hours) from an hour after `start` on."""
         wanted = np.maximum(first_hour + np.arange(hours), 0)
@@ -59,8 +70,9 @@ class Cohort:
         pool = self.shapes[series]
         index = len(pool) - 1 - self.drawn[series][paths, first : last + 1]
         offset = wanted[0] - int(self.edges[first])
-        shape = pool[index].reshape(level.shape[0], -1)
-        work = (pool[index] * (level[:, first : last + 1, None] / 24)).reshape(level.shape[0], -1)
+        chosen = pool[index]
+        shape = chosen.reshape(level.shape[0], -1)
+        work = (chosen * (level[:, first : last + 1, None] / 24)).reshape(level.shape[0], -1)
         if wanted[-1] - wanted[0] + 1 < hours:
             gather = wanted - int(self.edges[first])
             return work[:, gather], shape[:, gather]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.scenario import DemandAssumptions
+from capplan.memory import Memory
 from capplan.questions.demand.accuracy import QUANTILES, interpolated_quantiles
 from capplan.questions.demand.events import Event, Run, apply_events, run_work
 from capplan.questions.demand.grid import HOUR
@@ -24,6 +26,8 @@ Key = tuple[str, str]
 CELLS_AT_ONCE = 24_000_000
 #: Paths that load-duration curves are the median of.
 CURVE_PATHS = 50
+#: Quarters of one series of which months, peaks and curve are kept: a what-if about one workload, one run or a speed moves no other series.
+KEPT_QUARTERS = 4000
 
 
 @dataclass(frozen=True)
@@ -138,9 +142,9 @@ def simulate_quarters(cohorts: list[Cohort], known: Known, ranking: Ranking, qua
         | {(one.workload, one.region) for one in known.planned if not _has_series(cohorts, one.workload)}
     )
     weights = np.array([ranking.weights[workload] for workload, _ in keys])
-    shares = _region_shares(cohorts)
+    ahead = _Ahead(keys, _region_shares(cohorts), cohorts, known, a)
     hours = [round((quarter_end(quarter) - quarter_start(quarter)) / HOUR) for quarter in quarters]
-    kept = [_simulate(quarter, size, keys, weights, shares, cohorts, known, a) for quarter, size in zip(quarters, hours, strict=True)]
+    kept = [_simulate(quarter, size, weights, ahead) for quarter, size in zip(quarters, hours, strict=True)]
     return Simulated(
         paths=_paths_table(kept, keys, quarters, a),
         blocks=_blocks_table(quarters, hours, a),
@@ -178,67 +182,121 @@ def _slices(paths: int, cells_per_path: int) -> Iterator[slice]:
         yield slice(first, min(paths, first + width))
 
 
-def _simulate(
-    quarter: str,
-    hours: int,
-    keys: list[Key],
-    weights: Array,
-    shares: dict[Key, float],
-    cohorts: list[Cohort],
-    known: Known,
-    a: DemandAssumptions,
-) -> _Quarter:
+@dataclass(frozen=True)
+class _Ahead:
+    """All that the hours ahead depend on."""
+
+    keys: list[Key]
+    shares: dict[Key, float]
+    cohorts: list[Cohort]
+    known: Known
+    a: DemandAssumptions
+
+    def names(self, quarter: str) -> list[str]:
+        """Name all that the hours of each series in a quarter depend on."""
+        drawn = [(fit.history.workload, digest) for cohort in self.cohorts for fit, digest in zip(cohort.fits, cohort.digests, strict=True)]
+        settings, names = self.a.digest(), []
+        for key in self.keys:
+            own: list[object] = [
+                quarter,
+                settings,
+                key,
+                self.shares.get(key),
+                *(digest for workload, digest in drawn if workload == key[0]),
+            ]
+            own += [event for event in self.known.events if event.workload == key[0]]
+            own += [run for run in self.known.runs if (run.workload, run.region) == key]
+            own += [(one.region, one.month, one.totals.tobytes()) for one in self.known.planned if one.workload == key[0]]
+            names.append(hashlib.sha256(repr(own).encode()).hexdigest())
+        return names
+
+    def work(self, quarter: str, times: Array, part: slice) -> Array:
+        """Return the hourly work of each series on a slice of the paths (series x paths x hours)."""
+        start, hours, events = quarter_start(quarter), len(times), self.known.events
+        place = {key: number for number, key in enumerate(self.keys)}
+        work = np.zeros((len(self.keys), part.stop - part.start, hours))
+        for cohort in self.cohorts:
+            first = round((start - cohort.start) / HOUR)
+            for j, fit in enumerate(cohort.fits):
+                key = (fit.history.workload, fit.history.region)
+                plain, shape = cohort.hourly(j, first, hours, part)
+                own = [event for event in events if event.workload == key[0]]
+                work[place[key]] = apply_events(plain, shape, self.shares[key], own, times, cohort.start, self.a, part)
+        for event in events:
+            if (event.workload, "any") in place and not _has_series(self.cohorts, event.workload):
+                here, today = place[event.workload, "any"], pd.Timestamp(self.a.as_of)
+                work[here] = apply_events(work[here], np.ones_like(work[here]), 1.0, [event], times, today, self.a, part)
+        for run in self.known.runs:
+            if run.start < quarter_end(quarter) and run.end > start:
+                work[place[run.workload, run.region]] += run_work(run, times, self.a.paths, self.a.seed)[part]
+        for one in self.known.planned:
+            if start <= one.month < quarter_end(quarter):
+                series = [number for number, key in enumerate(self.keys) if one.holds(*key)]
+                one.impose(work, series, slice(*month_hours(one.month, start)), part)
+        return work
+
+
+def _simulate(quarter: str, hours: int, weights: Array, ahead: _Ahead) -> _Quarter:
     """Simulate one quarter."""
-    start = quarter_start(quarter)
-    times = (start + pd.to_timedelta(np.arange(hours), unit="h")).to_numpy()
+    a, names = ahead.a, ahead.names(quarter)
+    times = (quarter_start(quarter) + pd.to_timedelta(np.arange(hours), unit="h")).to_numpy()
     scale = quarter_hours(quarter, a.hours_convention) / hours
     edges = np.concatenate([[0], np.cumsum(block_sizes(hours, a.load_blocks))[:-1]])
     month_edges = np.flatnonzero(np.diff(times.astype("datetime64[M]").astype(int), prepend=-1))
-    count = len(keys)
+    count = len(names)
     blocks = np.empty((count, a.paths, a.load_blocks))
     months = np.empty((count, a.paths, len(month_edges)))
     peaks = np.empty((count, a.paths))
     total_peak = np.empty(a.paths)
     curves = np.empty((count + 1, len(CURVE_SHARES)))
-    place = {key: number for number, key in enumerate(keys)}
-    roadmap = [
-        (place[run.workload, run.region], run_work(run, times, a.paths, a.seed))
-        for run in known.runs
-        if run.start < quarter_end(quarter) and run.end > start
-    ]
-    planned = [
-        (one, [n for n, key in enumerate(keys) if one.holds(*key)], slice(*month_hours(one.month, start)))
-        for one in known.planned
-        if start <= one.month < quarter_end(quarter)
-    ]
     for part in _slices(a.paths, count * hours):
-        work = np.zeros((count, part.stop - part.start, hours))
-        for cohort in cohorts:
-            first = round((start - cohort.start) / HOUR)
-            for j, fit in enumerate(cohort.fits):
-                key = (fit.history.workload, fit.history.region)
-                plain, shape = cohort.hourly(j, first, hours, part)
-                own = [event for event in known.events if event.workload == key[0]]
-                work[place[key]] = apply_events(plain, shape, shares[key], own, times, cohort.start, a, part)
-        for event in known.events:
-            if (event.workload, "any") in place and not _has_series(cohorts, event.workload):
-                here = place[event.workload, "any"]
-                work[here] = apply_events(work[here], np.ones_like(work[here]), 1.0, [event], times, pd.Timestamp(a.as_of), a, part)
-        for here, run in roadmap:
-            work[here] += run[part]
-        for one, series, span in planned:
-            one.impose(work, series, span, part)
+        work = ahead.work(quarter, times, part)
         total = np.tensordot(weights, work, axes=1)
-        order = np.argsort(-total, axis=1, kind="stable")
-        for here in range(count):
-            blocks[here, part] = np.add.reduceat(np.take_along_axis(work[here], order, axis=1), edges, axis=1) * scale
-            months[here, part] = np.add.reduceat(work[here], month_edges, axis=1) * scale
-        peaks[:, part] = work.max(axis=2)
+        order, ordered = _ranked(total), np.empty(total.shape)
+        for here, name in enumerate(names):
+            np.take(work[here], order, out=ordered, mode="clip")
+            blocks[here, part] = np.add.reduceat(ordered, edges, axis=1) * scale
+            own = _own_figures(f"{name} {part.start} {part.stop}", work[here], month_edges)
+            months[here, part], peaks[here, part] = own.months * scale, own.peaks
+            if part.start == 0:
+                curves[here] = own.curve
         total_peak[part] = total.max(axis=1)
         if part.start == 0:
-            curves[:count] = [duration_curve(work[here, :CURVE_PATHS]) for here in range(count)]
             curves[count] = duration_curve(total[:CURVE_PATHS])
     return _Quarter(blocks, months, peaks, total_peak, curves)
+
+
+def _ranked(total: Array) -> Array:
+    """Return the hours of each path from the busiest on, as places in the flat array (paths x hours); equal hours keep their order.
+
+    Only a path with equal hours needs a sort that keeps their order, which takes three times as long.
+    """
+    order = np.argsort(-total, axis=1)
+    ordered = np.take_along_axis(total, order, axis=1)
+    ties = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+    order[ties] = np.argsort(-total[ties], axis=1, kind="stable")
+    return np.asarray(order + total.shape[1] * np.arange(len(total))[:, None])
+
+
+@dataclass(frozen=True)
+class _OwnFigures:
+    """What a series' hours say without any other series: months (paths x months), peaks (paths), and a curve of the first paths."""
+
+    months: Array
+    peaks: Array
+    curve: Array
+
+
+_figures: Memory[_OwnFigures] = Memory(KEPT_QUARTERS)
+
+
+def _own_figures(name: str, work: Array, month_edges: Array) -> _OwnFigures:
+    """Return the figures of one series' hours (paths x hours), computed once for all that has the same name."""
+    found = _figures.get(name)
+    if found is None:
+        found = _OwnFigures(np.add.reduceat(work, month_edges, axis=1), work.max(axis=1), duration_curve(work[:CURVE_PATHS]))
+        _figures[name] = found
+    return found
 
 
 def month_hours(month: pd.Timestamp, start: pd.Timestamp) -> tuple[int, int]:
