@@ -32,6 +32,14 @@ MEASURED = tuple(question for question in VIEWS if question != "plan")
 NEARER = 4
 #: Names that are tried of those that can be picked.
 MOST_NAMES = 3
+#: How far a count is moved either way at most: a fleet of a hundred thousand is no question of a meeting, and takes for ever to simulate.
+FURTHEST = {
+    "added_accelerators": 1000,
+    "added_nodes": 100,
+    "inference_accelerators": 1000,
+    "serving_kept_accelerators": 1000,
+    "warm_replicas": 100,
+}
 
 
 def settings(name: str, value: Any, choices: tuple[str, ...]) -> list[Any]:
@@ -46,7 +54,8 @@ def settings(name: str, value: Any, choices: tuple[str, ...]) -> list[Any]:
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
         low, high = bounds_of(name, extra.get("step"))  # type: ignore[arg-type]
         at = float(value or 0.0)
-        ends = [low if low is not None else at / 2, high if high is not None else max(2 * at, 1.0)]
+        far = FURTHEST.get(name, math.inf)
+        ends = [max(low, at - far) if low is not None else at / 2, min(high, at + far) if high is not None else max(2 * at, 1.0)]
         return [kind(end) for end in ends if kind(end) != value]
     if kind == tuple[str, ...]:
         return [(name,) for name in choices[:MOST_NAMES]]

@@ -171,6 +171,16 @@ def test_an_executed_notebook_shows_text_as_it_is_written(lab: Any, page: Any, e
     as_written(read(page, ".jp-OutputArea-output .mathjax_ignore"))
 
 
+def test_notebook_shows_text_as_it_is_written(lab: Any, page: Any, executed: Path, shot: Any) -> None:
+    """Jupyter Notebook, which is a page of its own beside JupyterLab."""
+    (lab.folder / "in_notebook.ipynb").write_bytes(executed.read_bytes())
+    page.goto(f"{lab.address}/notebooks/in_notebook.ipynb?token={lab.token}")
+    page.wait_for_selector(".control mjx-container", timeout=90_000)
+    shot(page, "texts_notebook", tall=True)
+    assert mathematics(page) == mathematics(page, ".control") > 0
+    as_written(read(page, ".jp-OutputArea-output .mathjax_ignore"))
+
+
 def test_a_converted_page_shows_text_as_it_is_written(page: Any, executed: Path, shot: Any) -> None:
     if not MATHJAX.is_dir():
         needed("MathJax 2 (Debian package libjs-mathjax)")

@@ -90,6 +90,7 @@ class Board(ipywidgets.VBox):
             description="Ask in words",
             placeholder="what if spot doubles and a run slips two quarters?",
             continuous_update=False,
+            style={"description_width": "initial"},
             layout=ipywidgets.Layout(width="620px"),
         )
         self.words.observe(lambda _: self._unread(), "value")
@@ -98,7 +99,7 @@ class Board(ipywidgets.VBox):
         words = ipywidgets.HBox([self.words, self.read_words, self.answer_words], layout=ipywidgets.Layout(flex_flow="row wrap"))
         cards = ipywidgets.VBox(
             [self.onto, *(row for row, _, _ in self.cards.values())],
-            layout=ipywidgets.Layout(flex="0 0 500px", max_height="430px", overflow="auto"),
+            layout=ipywidgets.Layout(flex="0 0 540px", max_height="300px", overflow="auto"),
         )
         cards.add_class("capplan-cards")
         self.picture.layout.flex, self.picture.layout.min_width = "1 1 0", "0"

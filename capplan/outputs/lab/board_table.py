@@ -21,7 +21,7 @@ _STYLE = (
     " #ccd2d9;text-align:right;vertical-align:top;white-space:normal;color:#1b1f24;background:#fff}.capplan-board"
     " th[scope=row],.capplan-board td.words{text-align:left}.capplan-board th[scope=row]{font-weight:500;min-width:190px}.capplan-board"
     " small{font-weight:400;color:#4a525c}.capplan-board td.words{font-size:12px;max-width:230px}.capplan-board"
-    " .wide{overflow:auto;max-height:420px;background:#fff}</style>"
+    " .wide{overflow:auto;max-height:240px;background:#fff}</style>"
 )
 #: Measures whose names need more words than their own.
 _NAMES = {

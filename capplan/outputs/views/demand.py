@@ -18,16 +18,16 @@ from capplan.questions.demand.accuracy import FINOPS_BANDS
 from capplan.questions.demand.forecast_demand import growth_of
 from capplan.text import words
 
-#: What the sliders move, most telling first.
+#: What the sliders move, most telling first; the band that is shown moves no growth.
 FIELDS = (
-    "shown_workloads",
-    "shown_quantile",
-    "horizon_quarters",
-    "event_strength",
     "growth_share_per_year",
+    "horizon_quarters",
+    "shown_workloads",
     "growth_band_share",
+    "event_strength",
     "season_band_share",
     "unmet_share",
+    "shown_quantile",
     "load_blocks",
     "paths",
     "backtest_origins",
@@ -85,6 +85,7 @@ def show_demand(book: Book, scenario: Scenario) -> View:
         notes,
         details,
         {"shown_workloads": names},
+        telling=7,
     )
 
 

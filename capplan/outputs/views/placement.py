@@ -13,18 +13,19 @@ from capplan.outputs.views.view import View
 from capplan.questions.placement import Placement, as_training_runs, demand_by_stage, egress
 from capplan.text import words
 
+#: What the sliders move, most telling first: the first four move the makespan of the example, the others that of other trees and nodes.
 FIELDS = (
-    "bandwidth_factor",
     "added_nodes",
-    "added_node_kind",
     "placement_objective",
+    "node_gbit_per_second",
+    "bandwidth_factor",
+    "added_node_kind",
     "pipeline_demand",
     "deadline",
     "placement_method",
     "shared_links",
     "rack_gbit_per_second",
     "site_gbit_per_second",
-    "node_gbit_per_second",
     "gang_across_racks_slowdown_share",
     "placement_tries",
     "proof_gap_share",
@@ -58,7 +59,7 @@ def show_placement(book: Book, scenario: Scenario) -> View:
         details |= {"diagnosis": diagnosis.summary, "misplaced_jobs": diagnosis.signs}
         notes = (*notes, diagnosis.headline, *diagnosis.notes)
     details["stage_guide"] = _short(guide_of(book, scenario))
-    return View(answer.headline, pictures, answer.schedule, answer.makespan_hours, "hours", FIELDS, notes, details)
+    return View(answer.headline, pictures, answer.schedule, answer.makespan_hours, "hours", FIELDS, notes, details, telling=4)
 
 
 def _begin(answer: Placement) -> pd.Timestamp:

@@ -35,18 +35,19 @@ def show_portfolio(book: Book, scenario: Scenario) -> View:
         pictures["ladder"] = _ladder(part, where, scenario)
     if len(answer.afterwards):
         pictures["afterwards"] = _afterwards(answer)
+    # The first five move what is saved on the example; the others move the ladder, the screening, or another book.
     fields = (
-        "price_factor",
         "demand_factor",
+        "discount_rate_per_year",
+        "price_factor",
+        "spot_scarcity",
+        "restart_hours",
         "largest_ending_share",
         "target_coverage_share",
         "tail_share",
         "on_demand_accelerators",
         "spot_accelerators",
-        "spot_scarcity",
         "spot_interruptions_per_hour",
-        "restart_hours",
-        "discount_rate_per_year",
         "rehearse",
     )
     details = {
@@ -75,6 +76,7 @@ def show_portfolio(book: Book, scenario: Scenario) -> View:
         fields,
         answer.notes,
         details,
+        telling=5,
     )
 
 
