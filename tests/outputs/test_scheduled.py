@@ -94,8 +94,15 @@ def test_every_kind_of_end_is_told_and_kept(tmp_path, monkeypatch, raised):
 
 def test_who_is_told_is_known_before_anything_is_computed(tmp_path, monkeypatch):
     monkeypatch.setattr(scheduled, "write_report", lambda *_: pytest.fail("it was computed"))
-    with pytest.raises(CapplanError, match="quote it"):
-        scheduled_plan(tmp_path, {}, str(tmp_path), "quick", told="'open", say=print)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "not-to-be-run").touch(0o644)
+    for told, said in (
+        ("'open", "quote it"),
+        ("tell-the-tean --loud", "tell-the-tean is no program"),
+        ("./not-to-be-run", "is no program"),
+    ):
+        with pytest.raises(CapplanError, match=said):
+            scheduled_plan(tmp_path, {}, str(tmp_path), "quick", told=told, say=print)
 
 
 def test_a_history_is_one_inert_line_a_run(tmp_path):

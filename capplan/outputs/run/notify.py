@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import urllib.error
 import urllib.request
@@ -46,7 +47,7 @@ def notify(told: str, event: Event, about: Mapping[str, Any], say: Callable[[str
     Raises:
         CapplanError: Where there is neither (`check_told` says so before a run).
     """
-    words = check_told(told)
+    words = _words(told)
     text = json.dumps({"event": event, **about}, default=str)
     try:
         if words:
@@ -61,7 +62,16 @@ def notify(told: str, event: Event, about: Mapping[str, Any], say: Callable[[str
         say(f"note: {'the command' if words else 'the address'} of --notify {said}")
 
 
-def check_told(told: str) -> list[str]:
+def check_told(told: str) -> None:
+    """Refuse, before a run, what nobody could be told by: neither a command nor an address, or a program that is not there."""
+    words = _words(told)
+    if words and shutil.which(words[0]) is None:
+        raise CapplanError(
+            f"--notify: {words[0]} is no program that can be run from {Path.cwd()}; give its whole path, or an address (https://...)"
+        )
+
+
+def _words(told: str) -> list[str]:
     """Return the words of a command, or none for an address; an error where there is neither."""
     if told.startswith(("http://", "https://")):
         return []
