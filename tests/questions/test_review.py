@@ -241,6 +241,7 @@ def came(rows: list[dict], hours: dict[str, float] | None = None, **tables: pd.D
                 "capacity_requests",
                 "jobs",
                 "training_runs",
+                "scaling_runs",
                 "spend_agreements",
                 "fx",
             )

@@ -7,7 +7,7 @@ import pytest
 
 from capplan.answers.spend_less import options_of
 from capplan.book.scenario import ReviewAssumptions, Scenario
-from capplan.questions.review.flags import OVERRUN, STEP_TIME, UTILISATION, work_flags
+from capplan.questions.review.flags import GOODPUT, OVERRUN, SCALING, STEP_TIME, UTILISATION, work_flags
 from capplan.questions.review.portfolio_review import DO_NOT_SCALE, KEEP, RETIRE, Option, portfolio_verdicts
 from tests.conftest import example_book
 
@@ -18,9 +18,12 @@ WORKLOADS = pd.DataFrame(
 )
 
 
+CURVES = pd.DataFrame({"curve": [], "accelerators": [], "throughput": [], "unit": []})
+
+
 def job(month: int, hours: float, workload: str = "train", **more: object) -> dict:
     base = {"submit": pd.Timestamp(2027, month, 3), "start": pd.NaT, "duration_seconds": 3600.0 * hours, "accelerators": 8.0}
-    return {**base, "workload": workload, "expected_seconds": None, "utilisation_share": None, **more}
+    return {**base, "workload": workload, "expected_seconds": None, "utilisation_share": None, "state": None, **more}
 
 
 def jobs(*rows: dict) -> pd.DataFrame:
@@ -50,24 +53,51 @@ def test_jobs_that_overrun_and_accelerators_that_wait_are_flagged_by_accelerator
         job(1, 10.0, "tune", utilisation_share=0.4),
         job(1, 10.0, "tune"),
     )
-    found = signs(work_flags(rows, usage(1.0), WORKLOADS, A))
+    found = signs(work_flags(rows, usage(1.0), WORKLOADS, CURVES, A))
     assert found["train", OVERRUN] == (pytest.approx(40 / 30 - 1), True)
     assert found["train", UTILISATION] == (pytest.approx((30 * 0.9 + 10 * 0.1) / 40), False)
     assert found["tune", UTILISATION] == (pytest.approx(0.4), True)
     assert ("tune", OVERRUN) not in found
     kind = A.model_copy(update={"overrun_share": 0.5, "least_utilisation_share": 0.3})
-    assert not work_flags(rows, usage(1.0), WORKLOADS, kind)["flagged"].any(), "thresholds are assumptions"
+    assert not work_flags(rows, usage(1.0), WORKLOADS, CURVES, kind)["flagged"].any(), "thresholds are assumptions"
+
+
+def test_hours_of_failed_jobs_and_accelerators_that_add_little_are_flagged():
+    rows = jobs(
+        job(1, 30.0, state="COMPLETED"),
+        job(1, 10.0, state="NODE_FAIL"),
+        job(1, 90.0, state="RUNNING"),
+        job(1, 50.0),
+        job(1, 8.0, "tune", state="Passed"),
+        job(1, 2.0, "tune", state="CANCELLED by 7"),
+    )
+    curves = pd.DataFrame(
+        [
+            ("70B", 64, 448.0, "tokens/s"),
+            ("70B", 8, 80.0, "tokens/s"),
+            ("8B", 8, 90.0, "tokens/s"),
+            ("timed", 4, 100.0, "minutes"),
+            ("timed", 16, 27.0, "minutes"),
+        ],
+        columns=list(CURVES),
+    )
+    found = signs(work_flags(rows, usage(1.0), WORKLOADS, curves, A))
+    assert found["train", GOODPUT] == (pytest.approx(30 / 40), True)
+    assert found["tune", GOODPUT] == (1.0, False), "who stops a job knows why"
+    assert found["70B", SCALING] == (pytest.approx(7.0 / 10.0), True)
+    assert found["timed", SCALING] == (pytest.approx(100 / 27 / 4), False)
+    assert ("8B", SCALING) not in found, "one count tells nothing"
 
 
 @pytest.mark.parametrize(("hours", "change", "flagged"), [(10.0, 0.0, False), (11.9, 0.19, False), (12.5, 0.25, True)])
 def test_a_unit_that_takes_longer_than_in_the_months_before_is_flagged(hours, change, flagged):
     rows = jobs(job(1, 10.0), job(2, 10.0), job(3, hours))
     work = usage(1.0, 31 / 28, 1.0)
-    assert signs(work_flags(rows, work, WORKLOADS, A))["train", STEP_TIME] == (pytest.approx(change), flagged)
+    assert signs(work_flags(rows, work, WORKLOADS, CURVES, A))["train", STEP_TIME] == (pytest.approx(change), flagged)
     # a month that has not ended in the usage does not count, nor does one month tell a change
     unended = work[work["time"] < "2027-03-20"]
-    assert signs(work_flags(rows, unended, WORKLOADS, A))["train", STEP_TIME] == (pytest.approx(0.0), False)
-    assert ("train", STEP_TIME) not in signs(work_flags(rows, work[work["time"] < "2027-02-01"], WORKLOADS, A))
+    assert signs(work_flags(rows, unended, WORKLOADS, CURVES, A))["train", STEP_TIME] == (pytest.approx(0.0), False)
+    assert ("train", STEP_TIME) not in signs(work_flags(rows, work[work["time"] < "2027-02-01"], WORKLOADS, CURVES, A))
 
 
 def test_verdicts_have_their_saving_owner_and_what_must_hold():

@@ -42,6 +42,18 @@ class ReviewAssumptions(Spread):
         "Jeon et al., USENIX ATC 2019: jobs of a shared cluster used their accelerators 52 % of the time on average.",
         "0 to 1 by 0.05",
     )
+    least_goodput_share: float = assumption(
+        0.8,
+        "Share of a workload's accelerator-hours in jobs that did not fail, below which it is flagged.",
+        "Jeon et al., USENIX ATC 2019: jobs that failed took 18 % of the accelerator-hours of a shared cluster.",
+        "0 to 1 by 0.05",
+    )
+    least_scaling_share: float = assumption(
+        0.75,
+        "Share of proportional speed on the most accelerators that were measured, below which a training curve is flagged.",
+        "Shoeybi et al., Megatron-LM (2019): 76 % at 512 accelerators.",
+        "0 to 1 by 0.05",
+    )
     ask_levers: bool = assumption(
         True,
         "Are levers, crossover and other calls asked, to say which workloads should move?",

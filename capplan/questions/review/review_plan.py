@@ -80,6 +80,7 @@ class Came:
     capacity_requests: pd.DataFrame
     jobs: pd.DataFrame
     training_runs: pd.DataFrame
+    scaling_runs: pd.DataFrame
     spend_agreements: pd.DataFrame
     fx: pd.DataFrame
 
@@ -131,7 +132,7 @@ def review_plan(plan: AcceptedPlan, came: Came, a: ReviewAssumptions) -> Review:
         hour_rates=hour_rates(actual),
         vendors=vendor_register(ahead, {**vars(came), "commitments": held, "usage": used}, after, plan.currency, a),
         requests=judge_requests(came.capacity_requests, _request_prices(came), a),
-        flags=work_flags(came.jobs, came.usage, came.workloads, a),
+        flags=work_flags(came.jobs, came.usage, came.workloads, came.scaling_runs, a),
         runs=runs,
         work_came=work_that_came(plan.work, compared),
         prices_came=prices_that_came(planned, actual),
