@@ -231,6 +231,10 @@ class Board(ipywidgets.VBox):
     def _draw(self) -> None:
         """Show everything as it stands."""
         currency = self._today.currency
+        waiting = [asked.title for asked in self.asked if asked.state in ("computing", "first answer")]
+        # The browser takes these one after another: a column is seen after it is said to compute, and before it is said to be full.
+        if waiting:
+            self.status.value = html.escape(f"Computing in full: {'; '.join(waiting)}. You can go on.")
         columns = [asked.column for asked in self.asked if asked.column is not None]
         self.table.value = board_html([(asked.title, asked.column, asked.state) for asked in self.asked], self._today, currency)
         titles = [asked.title for asked in self.asked]
@@ -238,15 +242,11 @@ class Board(ipywidgets.VBox):
             kept = chooser.value
             chooser.options = titles
             chooser.value = kept if kept in titles else titles[-1] if chooser is self.second else titles[0]
-        waiting = [asked.title for asked in self.asked if asked.state in ("computing", "first answer")]
-        self.status.value = html.escape(
-            f"Computing in full: {'; '.join(waiting)}. You can go on."
-            if waiting
-            else "All answers are full ones: a run without a person gives the same."
-        )
         if columns:
             self.headline.value = f"<h3 style='margin:4px 0'>{html.escape(columns[-1].headline)}</h3>"
             self.picture.value = charts.to_svg(board_chart(columns))
+        if not waiting:
+            self.status.value = "All answers are full ones: a run without a person gives the same."
 
     def _card(self, card: Card) -> tuple[ipywidgets.Widget, ipywidgets.Widget | None, ipywidgets.Widget | None]:
         """Build a card: a button, a number, and what can be picked."""
