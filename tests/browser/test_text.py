@@ -181,6 +181,20 @@ def test_notebook_shows_text_as_it_is_written(lab: Any, page: Any, executed: Pat
     as_written(read(page, ".jp-OutputArea-output .mathjax_ignore"))
 
 
+def test_voila_shows_text_as_it_is_written(lab: Any, page: Any, shot: Any) -> None:
+    """The pages without code, which run the notebook for each reader."""
+    nbformat.write(notebook(*CELLS, "explore(show_texts, Book, Book.scenario)"), lab.folder / "in_voila.ipynb")
+    page.goto(f"{lab.address}/voila/render/in_voila.ipynb?token={lab.token}", wait_until="commit")
+    page.wait_for_function(
+        "() => document.querySelectorAll('.capplan-explorer .capplan-status').length && !document.querySelector('.capplan-busy')",
+        timeout=180_000,
+    )
+    shot(page, "texts_voila", tall=True)
+    assert mathematics(page) == mathematics(page, ".control")
+    as_written(read(page, ".mathjax_ignore"))
+    as_written(read(page, ".capplan-explorer"), noted=False)
+
+
 def test_a_converted_page_shows_text_as_it_is_written(page: Any, executed: Path, shot: Any) -> None:
     if not MATHJAX.is_dir():
         needed("MathJax 2 (Debian package libjs-mathjax)")
