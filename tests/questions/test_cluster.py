@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 
@@ -113,6 +114,20 @@ def test_partial_allocation_ends_in_gridlock_and_gangs_do_not():
     assert stuck.jobs["end_seconds"].isna().all()
     assert "gridlock, 2 of them hold 16 accelerators" in stuck.notes[-1]
     assert simulate_cluster(jobs, cluster(2), "fifo", A).jobs["end_seconds"].tolist() == [10, 20]
+
+
+def test_jobs_that_are_displaced_for_ever_end_in_a_message_before_they_fill_the_memory(monkeypatch):
+    module = importlib.import_module("capplan.questions.cluster.simulate_cluster")
+
+    begin = module.new_state
+    monkeypatch.setattr(module, "new_state", lambda *given: begin(*given)._replace(log=np.empty((1, 5))))
+    jobs = trace([0, 1, 2, 3], [10, 10, 10, 10], [8, 8, 8, 8])
+    whole = simulate_cluster(jobs, cluster(1), "fifo", A)
+    assert whole.jobs["end_seconds"].tolist() == [10, 20, 30, 40], "a log that is full is made longer"
+    monkeypatch.setattr(module, "ROWS_ALLOWED", 2)
+    monkeypatch.setattr(module, "ROWS_A_JOB", 0)
+    with pytest.raises(CapplanError, match="displaced again and again before they come to anything"):
+        simulate_cluster(jobs, cluster(1), "fifo", A)
 
 
 JOBS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 30), st.integers(1, 20), st.sampled_from("abc")), min_size=1, max_size=25)

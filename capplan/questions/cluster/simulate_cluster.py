@@ -7,6 +7,7 @@ import pandas as pd
 
 from capplan.book.assumptions.cluster import ClusterAssumptions
 from capplan.book.policies import Policy, policy_named
+from capplan.errors import CapplanError
 from capplan.questions.cluster.arrays import Prepared, prepare
 from capplan.questions.cluster.measures import by_size, by_team, cluster_measures, headline, occupancy
 from capplan.questions.cluster.state import (
@@ -29,6 +30,9 @@ from capplan.questions.cluster.state import (
     State,
     new_state,
 )
+
+#: Placements that a simulation may come to, in all and for each job.
+ROWS_ALLOWED, ROWS_A_JOB = 10_000_000, 50
 
 
 @dataclass(frozen=True)
@@ -94,13 +98,23 @@ def simulate_cluster(
 
 
 def run_events(prepared: Prepared) -> State:
-    """Run the compiled loop, giving its log more room whenever it asks."""
+    """Run the compiled loop, giving its log more room whenever it asks.
+
+    Raises:
+        CapplanError: Where jobs are displaced so often that they come to nothing, which would fill any memory.
+    """
     from capplan.questions.cluster.kernel import run
 
     queues = int(prepared.trace.queue.max()) + 1
     state = new_state(prepared.trace, prepared.cluster, queues, len(prepared.teams), prepared.rules.depth)
     jobs, places = prepared.trace.packed(), prepared.cluster.packed()
     while not run(jobs, places, prepared.rules, state):
+        if len(state.log) >= max(ROWS_ALLOWED, ROWS_A_JOB * len(prepared.trace.submit)):
+            raise CapplanError(
+                f"the jobs were placed {len(state.log):,} times and have not ended: they are displaced again and again before they come to"
+                " anything; displace them less often (reclaim_delay_minutes), let them lose less (preemption_cost_minutes), or give them"
+                " more nodes"
+            )
         state = state._replace(log=np.concatenate([state.log, np.empty_like(state.log)]))
     return state
 

@@ -60,13 +60,14 @@ class Case:
         return short / (self.window / 3600) * HOURS_PER_YEAR * a.late_serving_usd_per_accelerator_hour
 
     def wait(self, fleet: Fleet, arrangement: str, a: SplitAssumptions) -> float:
-        """Return the wait that nine of ten jobs do not exceed, in seconds; infinite where a job finds no place. All its waiting counts."""
+        """Return the wait that nine of ten jobs do not exceed, in seconds; infinite where a job finds no place, or comes to nothing. All its waiting counts."""
         nodes, rules, changes = self._stage(fleet, arrangement, a)
         try:
             prepared = prepare(self.jobs, nodes, policy_named(a.training_policy), rules, speeds=self.speeds, changes=changes)
+            state = run_events(prepared)
         except CapplanError:
             return np.inf
-        return nine_of_ten(np.nan_to_num(queue_seconds(prepared, run_events(prepared)), nan=np.inf))
+        return nine_of_ten(np.nan_to_num(queue_seconds(prepared, state), nan=np.inf))
 
 
 def split_fleet(
