@@ -60,7 +60,7 @@ class Case:
         return short / (self.window / 3600) * HOURS_PER_YEAR * a.late_serving_usd_per_accelerator_hour
 
     def wait(self, fleet: Fleet, arrangement: str, a: SplitAssumptions) -> float:
-        """Return the wait that nine of ten jobs do not exceed, in seconds; infinite where a job finds no place, or comes to nothing. All its waiting counts."""
+        """Return the wait that nine of ten jobs do not exceed, all of it counted, in seconds; infinite where a job never ends."""
         nodes, rules, changes = self._stage(fleet, arrangement, a)
         try:
             prepared = prepare(self.jobs, nodes, policy_named(a.training_policy), rules, speeds=self.speeds, changes=changes)
