@@ -14,16 +14,17 @@ from capplan.questions.serving import Serving
 from capplan.questions.serving.staffing import held_seconds
 from capplan.text import money, number_text, words
 
+#: What the sliders move, most telling first: the first three move the fleet's peak, the others what levers, warm starts and rules save.
 FIELDS = (
-    "burst_factor",
     "headroom_share",
+    "spare_replicas",
     "target_factor",
+    "burst_factor",
     "prompt_cache_share",
     "semantic_cache_share",
     "quantised_precision",
     "cold_start_seconds",
     "warm_replicas",
-    "spare_replicas",
     "admission_rule",
     "quota_accelerators",
     "route_share",
@@ -67,7 +68,7 @@ def show_serving(book: Book, scenario: Scenario) -> View:
         "speeds": answer.speeds,
     }
     peak = float(one.hours["accelerators"].max())
-    return View(answer.headline, pictures, table, peak, "accelerators", FIELDS, (*book.notes, *notes, *answer.notes), details)
+    return View(answer.headline, pictures, table, peak, "accelerators", FIELDS, (*book.notes, *notes, *answer.notes), details, telling=3)
 
 
 def _table(answer: Serving) -> pd.DataFrame:
