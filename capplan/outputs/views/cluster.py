@@ -14,22 +14,23 @@ from capplan.outputs.views.view import View
 from capplan.questions.cluster import CapacityCurve, Headroom, Schedule
 from capplan.text import duration_words, words
 
+#: What the sliders move, most telling first: the first ten move the wait, the others what it is held against and how teams share.
 FIELDS = (
     "added_accelerators",
-    "cluster_policy",
     "serving_kept_accelerators",
-    "placement_rule",
-    "delay_target_minutes",
-    "training_delay_target_hours",
+    "cluster_policy",
+    "backfill_depth",
     "node_failures_per_node_day",
-    "allow_scatter",
-    "scatter_slowdown_share",
     "gang_scheduling",
+    "allow_scatter",
+    "placement_rule",
     "shrink_elastic_jobs",
     "checkpoint_seconds",
+    "delay_target_minutes",
+    "training_delay_target_hours",
+    "scatter_slowdown_share",
     "fair_share_half_life_hours",
     "borrowing_share",
-    "backfill_depth",
     "curve_sizes",
     "curve_resamples",
 )
