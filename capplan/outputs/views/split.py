@@ -12,18 +12,19 @@ from capplan.outputs.views.view import View
 from capplan.questions.split import Split
 from capplan.text import duration_words, money
 
+#: What the sliders move, most telling first.
 FIELDS = (
+    "delay_target_minutes",
+    "preemption_cost_minutes",
+    "reclaim_delay_minutes",
+    "warm_spare_share",
+    "serving_target_share",
+    "training_policy",
+    "reclaim_lead_minutes",
+    "borrowing_share",
     "added_accelerators",
     "lending_share",
-    "reclaim_delay_minutes",
-    "preemption_cost_minutes",
-    "delay_target_minutes",
-    "warm_spare_share",
-    "reclaim_lead_minutes",
-    "serving_target_share",
     "inference_accelerators",
-    "borrowing_share",
-    "training_policy",
     "fleet_usd_per_accelerator_hour",
     "late_serving_usd_per_accelerator_hour",
 )
