@@ -249,7 +249,7 @@ def _taken(said: Words, row: dict[str, Any]) -> None:
 def _not_taken(said: Words, row: dict[str, Any]) -> None:
     of = _cells(said, "rejected_offers", row)
     text = f"{of('offer_id')} is not taken: offered at {of('usd_per_hour')} an hour for {of('quarter')}, it {_reason(row)}"
-    if row["reduced_cost_usd"] > 0 and not str(row["why"]).startswith(HELD):
+    if row["reduced_cost_usd"] > 0:
         text += f"; one lot of it would add {of('reduced_cost_usd')} to the plan's cost"
     text += "."
     if row["entry_usd_per_hour"] <= 0:

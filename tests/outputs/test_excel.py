@@ -439,6 +439,9 @@ def test_every_sum_shown_is_the_ledgers(made, currency):
     assert years.drop(index="total")["p_and_l_amount"].sum() == pytest.approx(inside["amount"].sum(), abs=CENT)
     assert years.drop(index="total")["budget_amount"].sum() == pytest.approx(spend(plan)["budget"].sum(), abs=CENT)
     assert years.loc["total", "over_amount"] == pytest.approx(spend(plan)["over"].sum(), abs=CENT), "one measure: expected less budget"
+    for year, usd in inside.groupby("fiscal_year")["usd"].sum().items():
+        share = plan.ledger.band.set_index(["period", "quantile"]).loc[(year, 0.9), "usd"] / usd
+        assert years.loc[year, "p90_amount"] == pytest.approx(share * years.loc[year, "p_and_l_amount"]), "at the rates of the P&L"
     owed = plan.ledger.payments[plan.ledger.payments["date"] >= pd.Timestamp(plan.scenario.as_of)]
     rate = usd_rates(plan)
     month = owed["date"].dt.to_period("M").dt.to_timestamp()

@@ -35,6 +35,28 @@ def test_a_quota_is_worth_what_the_next_whole_lot_saves() -> None:
     assert words == "7 more in 2027Q1 to 2027Q4 for 8 more machines of year from 2027Q1 would save $140.2k."
 
 
+def test_a_quota_that_counts_what_is_rented_too_is_valued_alike() -> None:
+    """Eight are bought and one is rented; seven more let a second lot in, which leaves nothing to rent."""
+
+    def planned(amount: float) -> Purchases:
+        return solve(demand([[20.0] * 4]), [ON_DEMAND, YEAR], limits=[quota(amount, counts="all")])
+
+    plan = planned(9.0)
+    (row,) = plan.limit_lots.to_dict("records")
+    assert (row["limit_id"], row["more"], row["offer_id"]) == ("quota", 7.0, "year")
+    assert row["saves_usd"] == pytest.approx(plan.proof.upper_usd - planned(16.0).proof.upper_usd)
+
+
+def test_an_offer_that_a_limit_holds_back_has_no_price_at_which_it_would_pay() -> None:
+    rows = [ON_DEMAND, offer("other", "reserved_1y", 2.5, lot_machines=12)]
+    plan = solve(demand([[20.0] * 4]), rows, limits=[quota(9.0)])
+    row = plan.rejected.set_index("offer_id").loc["other"]
+    assert row["why"].startswith("held back by a limit")
+    assert row[["reduced_cost_usd", "entry_usd_per_hour"]].isna().all()
+    assert plan.limit_lots.set_index("offer_id").at["other", "more"] == 3.0
+    assert "Its price is not what stands against it." in plan.explanation.set_index("about").at["not taken: other", "words"]
+
+
 def test_a_machine_needs_the_limit_until_it_ends() -> None:
     rows = [ON_DEMAND, offer("long", "reserved_3y", 2.0, lot_machines=8)]
     (row,) = solve(demand([[20.0] * 4]), rows, limits=[quota(9.0)]).limit_lots.to_dict("records")

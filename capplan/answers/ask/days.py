@@ -44,12 +44,9 @@ _UNSURE = (
 class Days:
     """Reads the days of a sentence.
 
-    Parameters
-    ----------
-    text
-        The sentence.
-    as_of
-        The day that days of the week count from.
+    Args:
+        text: The sentence.
+        as_of: The day that days of the week count from.
     """
 
     text: str

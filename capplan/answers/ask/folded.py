@@ -62,12 +62,9 @@ _NOT = {"HAPPENS": "REMOVE", "W_RUN": "REMOVE", "RENEW": "LAPSE", "EXTEND": "LAP
 def folded(words: Sequence[Word], text: str) -> list[Word]:
     """Return the tokens of a sentence with each word as its neighbours make it mean.
 
-    Parameters
-    ----------
-    words
-        Tokens of a sentence without its fillers.
-    text
-        The sentence.
+    Args:
+        words: Tokens of a sentence without its fillers.
+        text: The sentence.
     """
     found: list[Word] = []
     why = any(word.kind.startswith("WHY") for word in words)

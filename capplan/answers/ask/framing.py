@@ -16,12 +16,9 @@ _WHO = 6
 def without_asking(text: str, meant: Callable[[tuple[str, ...]], bool]) -> str:
     """Blank the words that only ask what comes of a what-if: before an 'if', and after the last mark of a sentence.
 
-    Parameters
-    ----------
-    text
-        A sentence.
-    meant
-        Tells whether words are a phrase of planning.
+    Args:
+        text: A sentence.
+        meant: Tells whether words are a phrase of planning.
     """
     words = counting("ASKING")
     heads = [found for found in _IF.finditer(text) if text[: found.start()].strip(" ,.:;-")]
@@ -43,15 +40,10 @@ def without_asking(text: str, meant: Callable[[tuple[str, ...]], bool]) -> str:
 def without_sayers(text: str, plain: Callable[[str], bool], notes: list[str]) -> str:
     """Blank who says so: "the landlord tells us that"; words of the book or of planning, and whoever denies, stay.
 
-    Parameters
-    ----------
-    text
-        A sentence.
-    plain
-        Tells whether words name nothing of the book and nothing of planning.
-
-    Notes
-        Takes a line for each that was left aside.
+    Args:
+        text: A sentence.
+        plain: Tells whether words name nothing of the book and nothing of planning.
+        notes: Takes a line for each that was left aside.
     """
     verbs = "|".join(re.escape(verb) for verb in sorted(counting("SAYING"), key=len, reverse=True))
     pattern = re.compile(
@@ -69,15 +61,10 @@ def without_sayers(text: str, plain: Callable[[str], bool], notes: list[str]) ->
 def without_reasons(text: str, plain: Callable[[str], bool], notes: list[str]) -> str:
     """Blank a reason up to the next comma, where it names nothing of the book and no amount: "due to the chip shortage".
 
-    Parameters
-    ----------
-    text
-        A sentence.
-    plain
-        Tells whether words name nothing of the book and nothing of planning.
-
-    Notes
-        Takes a line for each that was left aside.
+    Args:
+        text: A sentence.
+        plain: Tells whether words name nothing of the book and nothing of planning.
+        notes: Takes a line for each that was left aside.
     """
     begins = "|".join(re.escape(phrase) for phrase in sorted(counting("REASON"), key=len, reverse=True))
     for found in list(re.finditer(rf"\b(?:{begins})\b([^,.;:?!]*)(?=([,.;:?!])|$)", text, re.I)):

@@ -139,8 +139,8 @@ class Board(ipywidgets.VBox):
             self.notice.value = f"{error_text(str(error))}<br>{self._shown(reading, ground, '')}"
             return
         record = record_of(model, second)
-        name = " ".join(model.name.split())
-        readers = f"{name} at {model.address}, temperature {model.temperature:g}, prompt {record['prompt_version']}: {second.outcome}"
+        said = f"{model.name} at {model.address}, temperature {model.temperature:g}, prompt {record['prompt_version']}: {second.outcome}"
+        readers = " ".join(said.split())  # it becomes one line of a file
         lines = [f"Model {readers}.", *second.remarks, *(f"Read by the model alone: {item}" for item in second.proposed)]
         said = self._shown(with_model(reading, second), ground, readers)
         self.notice.value = "<br>".join([*(html.escape(line) for line in lines), said])

@@ -149,7 +149,7 @@ def left_undone(service: pd.DataFrame) -> list[str]:
 def around(plan: Plan, last: LastPlan) -> list[str]:
     """Say what the band of the P&L is, what the last plan said, and what moved it."""
     currency = plan.scenario.currency
-    found = ["Of ten futures of demand one leads to a P&L under P10, one to more than P90."]
+    found = ["Of ten futures of demand one leads to a P&L under P10, one to more than P90."] * bool(len(plan.ledger.band))
     moved = plan_bridge(plan, last.spend)
     if last.moved_by is not None:
         found.append(told(last.moved_by, currency))

@@ -76,14 +76,15 @@ def fiscal_years(plan: Plan, last: pd.DataFrame | None = None) -> pd.DataFrame:
     months = pd.date_range(quarter_start(quarters[0]), quarter_end(quarters[-1]), freq="MS", inclusive="left")
     table = pd.DataFrame({"month": months, "fiscal_year": [fiscal_year(month, a.fiscal_year_first_month) for month in months]})
     rows = plan.ledger.entries[plan.ledger.entries["view"] == "p_and_l"]
-    table["p_and_l_amount"] = table["month"].map(rows.groupby("month")["amount"].sum()).fillna(0.0)
+    for name, column in (("p_and_l_amount", "amount"), ("p_and_l_usd", "usd")):
+        table[name] = table["month"].map(rows.groupby("month")[column].sum()).fillna(0.0)
     quarterly = {"budget_amount": spend(plan).set_index("quarter")["budget"]}
     quarterly["last_plan_amount"] = pd.Series(dtype=float) if last is None else last.set_index("quarter")["expected"]
     for name, amounts in quarterly.items():
         table[name] = table["month"].map(quarter_of).map(amounts.astype(float)) / 3
     result = _with_total(table.assign(months=1).drop(columns="month"), "fiscal_year")
     band = spend_bands(plan).rename(index={"all": TOTAL}).reindex(result.index)
-    rate = in_currency(plan, pd.Series(1.0, index=result.index), pd.Timestamp(a.as_of))
+    rate = (result["p_and_l_amount"] / result["p_and_l_usd"].where(result["p_and_l_usd"] != 0)).fillna(1.0)
     result = result.assign(p10_amount=band["p10"] * rate, p90_amount=band["p90"] * rate)
     paid = _with_total(cash(plan, "fiscal_year")[["fiscal_year", "total_amount", "capex_amount"]], "fiscal_year")
     years = sorted((set(result.index) | set(paid.index)) - {LATER, TOTAL})

@@ -26,7 +26,6 @@ from capplan.questions.ledger import revalue
 
 #: Components that may be negative: money that comes back.
 MAY_BE_NEGATIVE = ("agreement_discount", "left_early", "exit_cost", "late_delivery", "residual")
-#: Text of a book stays text: no formula, link or number is made of it.
 
 
 def priced_plan(plan: Plan, book: Book) -> priced.Priced:

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from capplan.optimize.program import TwoStage, blended_cost, shifts
 from capplan.optimize.solver import InfeasibleError, arrays
 from capplan.questions.procurement.answer_tables import purchase_table
 from capplan.questions.procurement.decide import Decided
 from capplan.questions.procurement.explain.alternatives import BESIDE, Excess, Served, costed, served, stretched
-from capplan.questions.procurement.explain.dispatch import Court
-from capplan.questions.procurement.explain.proposed import SAME_SHARE, Matched, match_rows
+from capplan.questions.procurement.explain.dispatch import Court, lifted, risk_weighted
+from capplan.questions.procurement.explain.proposed import Matched, match_rows
 from capplan.questions.procurement.program.agreement_proof import best_plan
 from capplan.questions.procurement.program.first_stage import Model
 from capplan.questions.procurement.program.limit_scope import named_in
@@ -155,43 +154,19 @@ def _valued(lots: np.ndarray, found: Decided) -> tuple[Served, list[Excess]]:
     if np.array_equal(lots, found.lots):
         return served(solution), stretched(solution.x, solution.recourse, model)[1]
     first = model.first_stage(lots)
-    lifted = replace(model, program=_lifted(model, first))
-    court = Court(lifted, lifted.program, solution, a)
+    raised = replace(model, program=lifted(model, first))
+    court = Court(raised, raised.program, solution, a)
     ways = [court.dispatch(first)]
     x, excesses = stretched(ways[0][0], ways[0][2], model)
     ways[0] = (x, *ways[0][1:])
     if len(model.deferred) or any(excess.hard and excess.kind == "budget_usd" for excess in excesses):
-        kept = _held(lifted, first, found)
+        kept = _held(raised, first, found)
         if kept is not None:
             paid, others = stretched(kept[0], kept[2], model)
             better = sum(excess.hard for excess in others) < sum(excess.hard for excess in excesses)
-            if better or _objective((paid, *kept[1:]), found) < _objective(ways[0], found):
+            if better or risk_weighted(paid, kept[1], model.program, a) < risk_weighted(*ways[0][:2], model.program, a):
                 return (paid, *kept[1:]), others
     return ways[0], excesses
-
-
-def _objective(way: Served, found: Decided) -> float:
-    """Return what a first stage costs with its recourse, risk-weighted."""
-    program, a = found.model.program, found.problem.assumptions
-    return float(program.c @ way[0]) + blended_cost(way[1], program.probability, a.risk_weight, a.tail_share)
-
-
-def _lifted(model: Model, x: np.ndarray) -> TwoStage:
-    """Return the program with every limit that a first stage exceeds raised to what it takes, so that all of it can be used.
-
-    Rows of agreements, which are paid for what is left unspent, stay.
-    """
-    program = model.program
-    used = program.A @ x
-    stay = np.isin(np.arange(len(program.b)), model.spend_rows)
-    over = ((program.sense == "<") & (used > program.b)) | ((program.sense == ">") & (used < program.b))
-    b = np.where(over & ~stay, used, program.b)
-    # a cap on what is rented beside what is bought has no room left, and not less than none
-    caps = (program.recourse_sense == "<") & (np.asarray(program.W.min(axis=1).todense()).ravel() >= 0)
-    moved = shifts(program, x)[program.technology]
-    h = np.where(caps & (program.h < moved), moved, program.h)
-    expected = tuple(replace(row, limit=max(row.limit, float(row.a @ x))) for row in program.expected)
-    return replace(program, b=b, h=h, expected=expected)
 
 
 def _held(model: Model, x: np.ndarray, found: Decided) -> Served | None:
@@ -210,17 +185,12 @@ def _held(model: Model, x: np.ndarray, found: Decided) -> Served | None:
 
 def _rules(lots: np.ndarray, model: Model) -> list[tuple[str, float]]:
     """Return the other rules between decisions that some lots break, by name, and by how much."""
-    program, x = model.program, model.first_stage(lots)
     names = arrays(model.problem).row_names
-    known = {int(row) for row in [*model.rows["row"], *model.spend_rows]}
-    used = program.A @ x
-    over = np.where(program.sense == "<", used - program.b, np.where(program.sense == ">", program.b - used, abs(used - program.b)))
-    noticed = over > SAME_SHARE * np.maximum(abs(program.b), 1.0)
     # minima are said of their row already
     return [
-        (names[i].replace("_", " "), float(over[i]))
-        for i in np.flatnonzero(noticed).tolist()
-        if i not in known and "minimum" not in names[i].split("_")
+        (names[i].replace("_", " "), over)
+        for i, over in model.broken_rules(model.first_stage(lots)).items()
+        if "minimum" not in names[i].split("_")
     ]
 
 

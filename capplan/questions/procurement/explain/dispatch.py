@@ -10,7 +10,7 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import SolveError
 from capplan.optimize.coupled import CoupledEvaluator
 from capplan.optimize.evaluation import Evaluator, recourse_of
-from capplan.optimize.program import Solution, TwoStage
+from capplan.optimize.program import Solution, TwoStage, blended_cost, shifts
 from capplan.questions.procurement.program.agreement_proof import paid
 from capplan.questions.procurement.program.first_stage import Model
 
@@ -19,6 +19,29 @@ def judge(program: TwoStage, solution: Solution, a: ProcurementAssumptions) -> E
     """Return what costs any first stage exactly, from the recourse bases that the solution has found."""
     library = solution.warm.library if solution.warm else recourse_of(program)
     return Evaluator(program, a.tail_share, library)
+
+
+def risk_weighted(x: np.ndarray, cost: np.ndarray, program: TwoStage, a: ProcurementAssumptions) -> float:
+    """Return what a first stage costs with its recourse by scenario, (S,), expectation and bad cases weighed."""
+    return float(program.c @ x) + blended_cost(cost, program.probability, a.risk_weight, a.tail_share)
+
+
+def lifted(model: Model, x: np.ndarray) -> TwoStage:
+    """Return the program with every limit that a first stage exceeds raised to what it takes, so that all of it can be used.
+
+    Rows of agreements, which are paid for what is left unspent, stay.
+    """
+    program = model.program
+    used = program.A @ x
+    stay = np.isin(np.arange(len(program.b)), model.spend_rows)
+    over = ((program.sense == "<") & (used > program.b)) | ((program.sense == ">") & (used < program.b))
+    b = np.where(over & ~stay, used, program.b)
+    # a cap on what is rented beside what is bought has no room left, and not less than none
+    caps = (program.recourse_sense == "<") & (np.asarray(program.W.min(axis=1).todense()).ravel() >= 0)
+    moved = shifts(program, x)[program.technology]
+    h = np.where(caps & (program.h < moved), moved, program.h)
+    expected = tuple(replace(row, limit=max(row.limit, float(row.a @ x))) for row in program.expected)
+    return replace(program, b=b, h=h, expected=expected)
 
 
 class Court:

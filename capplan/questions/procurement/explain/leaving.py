@@ -5,7 +5,8 @@ import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.evaluation import Evaluator
-from capplan.optimize.program import Solution, blended_cost
+from capplan.optimize.program import Solution
+from capplan.questions.procurement.explain.dispatch import risk_weighted
 from capplan.questions.procurement.program.first_stage import Model
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.departures import DEPARTURE, EXCHANGE, LEAVE
@@ -51,7 +52,7 @@ def departure_table(choices: Choices, model: Model, solution: Solution, evaluato
 
     def cost(x: np.ndarray) -> float:
         paths = evaluator.evaluate(x).cost_by_scenario
-        return float(model.program.c @ x) + blended_cost(paths, model.program.probability, a.risk_weight, a.tail_share)
+        return risk_weighted(x, paths, model.program, a)
 
     plan, rows = cost(solution.x), []
     for j, row in zip(gone.tolist(), records(choices.table.iloc[gone]), strict=True):

@@ -78,7 +78,7 @@ def explain(
     court = Court(model, program, solution, a)
     found = court.free.evaluate(solution.x)
     slope = (1 - a.risk_weight) * found.mean.slope + a.risk_weight * found.tail.slope
-    neighbours = Neighbours(choices, model, solution.x, slope, court, a)
+    neighbours = Neighbours(choices, model, solution, slope, court, a)
     lots = neighbours.lots
     alternatives = compare_alternatives(work, choices, recourse, model, solution, a, signed=signed, further=further)
     information = value_information(model, solution, alternatives, a)

@@ -1,16 +1,16 @@
 """What limits and rejected offers stand for in whole lots: the plan's neighbours, each valued by the dispatch that the plan gets."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
 import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
-from capplan.optimize.program import blended_cost
+from capplan.optimize.program import Solution
 from capplan.questions.procurement.explain.alternatives import Excess, stretched
-from capplan.questions.procurement.explain.dispatch import Court
+from capplan.questions.procurement.explain.dispatch import Court, lifted, risk_weighted
 from capplan.questions.procurement.program.first_stage import Model
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.departures import DEPARTURE
@@ -18,8 +18,6 @@ from capplan.units import quarter_of
 
 #: Limits, and rejected offers, that are valued; neighbours looked at for the limits; starts of one offer among them.
 VALUED, LOOKED_AT, STARTS = 10, 10, 2
-#: A rule between decisions is kept up to this share.
-KEPT_SHARE = 1e-6
 #: Why an offer is not taken.
 DEARER, HELD = "costs more than what it would replace", "held back by a limit, its maximum or whole lots"
 AS_GOOD = "would do as well, within the plan's proven gap"
@@ -66,17 +64,17 @@ class Neighbours:
 
     Args:
         choices, model: The problem.
-        plan: The plan's first stage.
+        solution: The plan.
         slope (G, m): Risk-weighted duals of the recourse at the plan, by technology.
         court: What values a first stage.
         a: Risk weight and tail share.
     """
 
     def __init__(
-        self, choices: Choices, model: Model, plan: np.ndarray, slope: np.ndarray, court: Court, a: ProcurementAssumptions
+        self, choices: Choices, model: Model, solution: Solution, slope: np.ndarray, court: Court, a: ProcurementAssumptions
     ) -> None:
-        self.choices, self.model, self.court, self.a = choices, model, court, a
-        self.plan, self.lots = plan, model.lots(plan).round()
+        self.choices, self.model, self.solution, self.court, self.a = choices, model, solution, court, a
+        self.lots = model.lots(solution.x).round()
         program, table = model.program, choices.table
         bought = program.c - sum(np.asarray(part.T @ slope[t]).ravel() for t, part in enumerate(program.T))
         self.adds = bought[model.position]
@@ -85,18 +83,15 @@ class Neighbours:
         open_to_choice = (table["kind"] != DEPARTURE).to_numpy() & (program.lower < program.upper)[model.position]
         self.addable = open_to_choice & (self.lots + self.step <= np.where(np.isnan(most), np.inf, most))
         self.removable = open_to_choice & (self.lots >= program.lower[model.position] + 1)
-        kept = np.setdiff1d(np.arange(len(program.b)), [*model.rows["row"].astype(int), *model.spend_rows])
-        self.rules = program.A[kept], program.b[kept], program.sense[kept]
-        self.cost, excesses = self._value(plan)
+        self.cost, excesses = self._value(solution.x, court)
         #: A plan that keeps a hard budget by using less by the hour than would pay is no measure for neighbours that use what pays.
         self.sound = not any(each.hard for each in excesses)
 
-    def _value(self, first: np.ndarray) -> tuple[float, list[Excess]]:
+    def _value(self, first: np.ndarray, court: Court) -> tuple[float, list[Excess]]:
         """Return what a first stage costs with its best use, and the limits that it exceeds."""
-        x, cost, decisions = self.court.dispatch(first)
-        program = self.model.program
+        x, cost, decisions = court.dispatch(first)
         x, excesses = stretched(x, decisions, self.model)
-        return float(program.c @ x) + blended_cost(cost, program.probability, self.a.risk_weight, self.a.tail_share), excesses
+        return risk_weighted(x, cost, self.model.program, self.a), excesses
 
     def value(self, added: int, removed: int | None) -> Neighbour | None:
         """Value a neighbour; None where rules between decisions forbid it, or no use of it is possible."""
@@ -105,15 +100,15 @@ class Neighbours:
         if removed is not None:
             lots[removed] -= 1.0
         first = self.model.first_stage(lots)
-        first[self.model.deferred_columns] = self.plan[self.model.deferred_columns]
-        rows, b, sense = self.rules
-        over = np.where(sense == "<", rows @ first - b, np.where(sense == ">", b - rows @ first, abs(rows @ first - b)))
-        if (over > KEPT_SHARE * np.maximum(abs(b), 1.0)).any():
+        first[self.model.deferred_columns] = self.solution.x[self.model.deferred_columns]
+        if self.model.broken_rules(first):
             return None
-        cost, excesses = self._value(first)
-        if not np.isfinite(cost):
-            return None
-        return Neighbour(added, removed, self.step[added], cost - self.cost, tuple(each for each in excesses if each.hard))
+        cost, excesses = self._value(first, self.court)
+        over = tuple(each for each in excesses if each.hard)
+        if not np.isfinite(cost) and over:  # a quota that counts what is rented, too, leaves that less than nothing
+            raised = replace(self.model, program=lifted(self.model, first))
+            cost, _ = self._value(first, Court(raised, raised.program, self.solution, self.a))
+        return Neighbour(added, removed, self.step[added], cost - self.cost, over) if np.isfinite(cost) else None
 
     def near(self, among: np.ndarray) -> list[tuple[float, int, int | None]]:
         """Return neighbours that add one of some choices: what they add at least, what is added, what is given up; the best first.
@@ -191,7 +186,8 @@ def rejected_offers(neighbours: Neighbours, reduced_costs: np.ndarray) -> pd.Dat
     """For each offer that is never bought: the start nearest to being taken, what one lot would add, and the price at which it pays.
 
     The ten nearest are judged by whole lots, alone or instead of a lot like it: at the price named the plan with it is cheaper than the
-    plan. The others are judged in the relaxation in which parts of lots can be bought.
+    plan; one that a limit holds back has neither price nor cost, since its own is not what stands against it. The others are judged in
+    the relaxation in which parts of lots can be bought.
 
     Args:
         neighbours: The plan's neighbours.
@@ -217,7 +213,8 @@ def rejected_offers(neighbours: Neighbours, reduced_costs: np.ndarray) -> pd.Dat
         near = [neighbours.value(added, given) for _, added, given in neighbours.near((table["offer_id"] == offer_id).to_numpy())[:STARTS]]
         known = sorted((each for each in near if each is not None), key=lambda each: each.adds_usd / each.lots)
         if any(each.over and each.adds_usd < 0 for each in known):
-            frame.loc[where, "why"] = HELD
+            frame.loc[where, ["reduced_cost_usd", "share"]] = np.nan
+            frame.loc[where, ["judged_by", "why"]] = "whole lots", HELD
             continue
         best = next((each for each in known if not each.over), None)
         if best is not None:
@@ -228,4 +225,4 @@ def rejected_offers(neighbours: Neighbours, reduced_costs: np.ndarray) -> pd.Dat
     prices = np.where(table["term"] == "owned", paid / np.maximum(hours, 1e-12), table["usd_per_hour"])
     frame["usd_per_hour"] = prices[frame["place"].to_numpy(int)]
     frame["entry_usd_per_hour"] = frame["usd_per_hour"] * (1 - frame["share"])
-    return frame.sort_values(["share", "quarter", "offer_id"], ignore_index=True)[REJECTED]
+    return frame.sort_values(["share", "quarter", "offer_id"], na_position="first", ignore_index=True)[REJECTED]

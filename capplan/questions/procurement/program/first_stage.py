@@ -30,6 +30,9 @@ from capplan.questions.procurement.work.spans import YEAR
 from capplan.questions.procurement.work.timeline import years_after
 from capplan.records import records
 
+#: A rule between decisions is kept up to this share of its bound.
+KEPT_SHARE = 1e-6
+
 
 @dataclass(frozen=True)
 class Model:
@@ -108,6 +111,13 @@ class Model:
         for j, (low, own) in self._followers().items():
             x[j] = float(x[own] > 0) if low else 0.0
         return x
+
+    def broken_rules(self, x: np.ndarray) -> dict[int, float]:
+        """Return the rows of rules between decisions, neither limits nor agreements, that a first stage breaks, and by how much."""
+        program, used = self.program, self.program.A @ x
+        over = np.where(program.sense == "<", used - program.b, np.where(program.sense == ">", program.b - used, abs(used - program.b)))
+        over[[*self.rows["row"].astype(int), *self.spend_rows]] = 0.0
+        return {i: float(over[i]) for i in np.flatnonzero(over > KEPT_SHARE * np.maximum(abs(program.b), 1.0)).tolist()}
 
     def _followers(self) -> dict[int, tuple[bool, int]]:
         """Map each on-off variable to the choice it follows."""
