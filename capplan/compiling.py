@@ -20,9 +20,6 @@ def kept_in(sources: Path) -> Path | None:
     Compiled code calls other compiled code, so what is kept holds for all sources of the package together: the folder is named after their
     content.
     The package's own folder is never written to; it may belong to somebody else.
-
-    Args:
-        sources: Folder of the package.
     """
     content = b"".join(file.name.encode() + b"\0" + file.read_bytes() for file in sorted(sources.glob("*.py")))
     try:
@@ -74,9 +71,7 @@ def compiled(*arguments: Any, source: str, entry: bool = False, inside: bool = F
     Compiled functions make no arrays, so that references need not be counted: that is most of the time of a short call.
 
     Args:
-        arguments: Types of numba.
         source: File of the module (`__file__`).
-        entry: Is it called from Python?
         inside: Is it always made part of its caller? For functions called from one place, since a call copies all that it is given.
     """
     # numba's own types do not know all of its options

@@ -58,7 +58,6 @@ def refused(target: Path, elsewhere: str = "choose another place", kind: type[Ca
 
     Args:
         target: File or folder that was to be written.
-        elsewhere: How to choose another place.
         kind: Kind of the error that is raised.
     """
     try:

@@ -22,7 +22,6 @@ def scratch(prefix: str, inside: Path | None = None) -> Iterator[Path]:
     even one that was killed. Systems without such locks (Windows) sweep nothing.
 
     Args:
-        prefix: Beginning of the folder's name.
         inside: Folder to make it in; the system's place for temporary files where none is given.
     """
     place = inside or Path(tempfile.gettempdir())

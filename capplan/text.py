@@ -242,7 +242,6 @@ def number_text(value: float, unit: str = "", *, signed: bool = False) -> str:
     """Write a number in its unit: money as `money` and `price` do, shares in percent, sizes whole or with three significant digits.
 
     Args:
-        value: The number, in the unit.
         unit: A currency code ("USD", "USD/h"), "share", or any other unit, which is not printed.
         signed: Write a plus in front of what is positive.
 
@@ -343,7 +342,6 @@ def readable(frame: pd.DataFrame, rows: int | None = None, currency: str = "USD"
     """Return the table as text, ready to be shown.
 
     Args:
-        frame: Any tidy table.
         rows: Show at most so many rows.
         currency: Currency of columns that end in _amount.
     """

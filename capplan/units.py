@@ -89,7 +89,6 @@ def quarter_hours(label: str, convention: str = "calendar") -> float:
     """Return the hours of a quarter: its real ones, or a quarter of 8,760.
 
     Args:
-        label: Quarter.
         convention: "calendar" for the real hours, "average" for 2,190 in every quarter.
 
     Examples:

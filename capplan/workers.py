@@ -57,7 +57,6 @@ def spread(work: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> list[Ans
 
     Args:
         work: Function of one piece, importable by name.
-        pieces: What to do it for.
     """
     import joblib
 

@@ -56,7 +56,6 @@ def full_column(name: str, book: Book, scenario: Scenario, today: Signed | None 
     """Answer in full, as a run without a person does.
 
     Args:
-        name, book, scenario: What is asked.
         today: What would be signed without the what-if; the column then says what signing that would cost under it.
     """
     return column_of(name, book, quarterly_plan(book, scenario), today)

@@ -69,7 +69,6 @@ def book_beside(book: Book, scenario: Scenario, work: pd.DataFrame) -> Beside:
     """Book all that no decision changes, so that budgets and spend agreements count it beside the decision.
 
     Args:
-        book, scenario: What is planned.
         work: workload, quarter, quantity: expected work.
     """
     a = scenario.section(LedgerAssumptions)

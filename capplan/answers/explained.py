@@ -146,9 +146,6 @@ def explain_plan(tables: Mapping[str, pd.DataFrame], question: Question, name: s
             wait). Why of what is not taken is answered as why not.
         name: What is asked about: an offer, a contract (renewals are called `renew CONTRACT`), an accelerator, or an alternative.
 
-    Returns:
-        Explained
-
     Raises:
         CapplanError: Where the plan's tables know nothing of that name; the nearest are named.
     """

@@ -150,7 +150,6 @@ def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] =
     (more than it does today, where few paths judge it otherwise than all).
 
     Args:
-        book, scenario: As for the plan.
         progress: Called with a few words before each round of the search.
 
     Returns:

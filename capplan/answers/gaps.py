@@ -56,7 +56,6 @@ def rank_gaps(book: Book, scenario: Scenario, progress: Callable[[str], None] = 
     """Plan again with a plausible content for each missing table, and rank the tables by what the plan's cost moves.
 
     Args:
-        book, scenario: As for the plan.
         progress: Called with a few words before each plan.
 
     Returns:

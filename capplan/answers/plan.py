@@ -314,12 +314,8 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
     """Carry a book through demand, prices and purchases to a plan.
 
     Args:
-        book: Checked inputs.
         scenario: Assumptions; the book's own where none are given.
         progress: Called with a few words before each step.
-
-    Returns:
-        Plan
 
     Raises:
         CapplanError: Where an input is missing or contradicts another one, or no plan exists; never a partial plan.

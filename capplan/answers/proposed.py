@@ -20,10 +20,6 @@ from capplan.units import quarter_range
 def checked_purchases(book: Book, scenario: Scenario, proposed: Proposed) -> CheckedPlan:
     """Decide what to buy, and hold proposed purchases against it.
 
-    Args:
-        book, scenario: As for the plan.
-        proposed: Purchases.
-
     Raises:
         BookError: All that is wrong with the files, before anything is solved.
     """
@@ -42,10 +38,6 @@ def _currency_of(book: Book, scenario: Scenario) -> Currency:
 
 def checked_placement(book: Book, scenario: Scenario, proposed: Proposed) -> CheckedPlacement:
     """Place the book's tasks, and hold a proposed placement against it.
-
-    Args:
-        book, scenario: As for the placement.
-        proposed: A placement.
 
     Raises:
         BookError: All that is wrong with the files, before anything is solved.

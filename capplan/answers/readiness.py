@@ -35,10 +35,6 @@ PLAIN_WORKLOADS = {"workload", "stage", "unit", "team", "deferrable", "interrupt
 def readiness(book: Book, scenario: Scenario) -> list[str]:
     """Say what keeps a plan of a book from starting.
 
-    Args:
-        book: The book, loaded and checked.
-        scenario: Assumptions of the plan.
-
     Returns:
         list of str: Every reason that was found; empty where the plan can start.
     """

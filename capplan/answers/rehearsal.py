@@ -28,7 +28,6 @@ def rehearsed(book: Book, scenario: Scenario) -> list[str]:
 
     Args:
         book: The book, loaded and checked, with the scenario's changes.
-        scenario: Assumptions of the plan.
 
     Returns:
         list of str: What was found; of the demand and of the purchases at most one each, as the plan itself would say it.

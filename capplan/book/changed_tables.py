@@ -15,7 +15,6 @@ def changed_table(change: Change, tables: Mapping[str, pd.DataFrame]) -> tuple[s
     """Apply one what-if.
 
     Args:
-        change: The what-if.
         tables: Tables of the book by name.
 
     Returns:

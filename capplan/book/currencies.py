@@ -12,8 +12,6 @@ def rates_by_month(months: pd.Series, currency: str, fx: pd.DataFrame) -> pd.Ser
 
     Args:
         months: First days of months.
-        currency: Three letters.
-        fx: Table fx.
 
     Raises:
         CapplanError: If there is no rate for the currency.

@@ -53,7 +53,6 @@ def providers_at_hand(own: dict[str, pd.DataFrame], known: dict[str, pd.DataFram
     only with sites.
 
     Args:
-        own: The book's own tables.
         known: The same tables with the reference facts joined.
     """
     provider_of = known["skus"].drop_duplicates("sku").set_index("sku")["provider"]

@@ -28,7 +28,6 @@ def read_text(path: Path, folder: Path | None = None, most_megabytes: float = MO
     Args:
         path: The file, by its literal name.
         folder: Folder out of which no link may lead; None = the file's own.
-        most_megabytes: Largest size that is read.
 
     Returns:
         text: Its content, with line ends as newlines; empty where it is refused.

@@ -303,9 +303,7 @@ def read_columns(path: Path, what: str, columns: Sequence[Column]) -> tuple[pd.D
     """Read some columns of a CSV file that is no table of a book, each cell checked as in one; other columns are passed over.
 
     Args:
-        path: CSV file.
         what: What a file of this kind is called in a fault.
-        columns: The columns to read.
 
     Returns:
         frame: The columns in their types; the index is each row's line in the file. Not to be used unless there are no faults.
@@ -325,7 +323,6 @@ def check_rows(frame: pd.DataFrame, table: str, lines: np.ndarray) -> list[Fault
 
     Args:
         frame: Rows with columns of the table.
-        table: Its name.
         lines: What each row is called in a fault.
     """
     reader = _TableReader(Path(f"{table}.csv"), table)
@@ -362,9 +359,6 @@ def read_table(
 
     Args:
         path: CSV file: UTF-8 (with or without a byte-order mark), any line ends, commas, decimal points.
-        table: Name of the table.
-        most_megabytes: Largest file that is read.
-        notes: Receives what was read unusually.
 
     Returns:
         frame: The rows with every column of the table in its type; empty optional cells have their default or are missing. The index is

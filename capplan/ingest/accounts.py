@@ -102,7 +102,6 @@ def judged(kinds: pd.DataFrame, recogniser: Recogniser, cheapest: pd.Series) -> 
 
     Args:
         kinds: Columns KIND as texts (empty = not stated), consumed, priced (summed quantities) and usd (largest of the summed costs).
-        recogniser: Finds machines in words.
         cheapest: Cheapest known price of an hour of an accelerator on demand, by accelerator.
 
     Returns:

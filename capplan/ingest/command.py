@@ -20,9 +20,6 @@ def ingest_command(
 
     Args:
         format: Format of the files; None to list what came into the book.
-        files: Files, folders and patterns.
-        into: Folder of the book.
-        options: Options of the format.
         replace: Put the files in the place of all earlier ones of their format.
         undo: Name or number of a file to take back.
 

@@ -63,7 +63,6 @@ def read_contracts(file: Path, options: ContractOptions, book: Path | None = Non
     Args:
         file: One row a contract: machine type, machines, price of one machine for one hour, first and last day; optionally its name, region
             and term.
-        options: How to read it.
         book: Folder of the book, whose machine types are known besides the reference facts.
 
     Returns:

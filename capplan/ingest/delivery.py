@@ -181,11 +181,8 @@ def into_book(
     """Read files into a book: the same file once, each job and row once, restated bills in the place of older ones; all or nothing.
 
     Args:
-        book: Folder of the book.
-        format: Format of the files.
         batches: Files; those of one batch have one layout and are read in one scan, unless they turn out to be unlike or to have faults.
         read: Reads files of one layout, given which rows are known and where identities are kept.
-        options: How the files are read.
         replace_all: Let no earlier file of the same tables count.
 
     Returns:
@@ -230,7 +227,6 @@ def undo(book: Path, name: str) -> tuple[str, list[str]]:
     """Take a file back: the tables are as if it had never come.
 
     Args:
-        book: Folder of the book.
         name: Name of the file, or its number in the ledger.
 
     Returns:

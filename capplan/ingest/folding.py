@@ -55,7 +55,6 @@ def usage_of(parts: pd.DataFrame, spans: pd.DataFrame | None, notes: list[str]) 
     Args:
         parts: Pieces (PIECE), in the order in which their files came.
         spans: What files really cover: family, workload and region (of logs), earliest, latest (instants); None for sources that are whole.
-        notes: Receives what was assumed.
 
     Returns:
         DataFrame: Table usage, with covered_share in intervals that were only seen in part.

@@ -119,7 +119,6 @@ def form_of(file: Path, options: dict[str, Any] | None = None) -> Taken:
     """Say what a file is, from the names of its columns.
 
     Args:
-        file: CSV or Parquet.
         options: Options the reader was given; those about reading (delimiter, encoding, columns) are used here.
 
     Raises:

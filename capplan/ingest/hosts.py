@@ -51,7 +51,6 @@ def racks_of(lists: Iterable[str], nodes: pd.DataFrame) -> pd.DataFrame:
     """Say in how many racks the hosts of each list stand.
 
     Args:
-        lists: Lists of hosts.
         nodes: Table nodes: a row names one node, or by such a list several; a row of several nodes without a list names them node-0, node-1
             and so on. Its domain is the rack; a node without one is a rack of its own.
 

@@ -143,8 +143,6 @@ def workload_rows(work: pd.DataFrame, unit: str, stage: str, *, deferrable: bool
 
     Args:
         work: With the column workload, and `file` where there are several.
-        unit, stage, deferrable: Of all workloads.
-        by_team: Is each workload a team's?
     """
     names = work[[name for name in ("file", "workload") if name in work]].drop_duplicates().sort_values("workload", kind="stable")
     rows = names.assign(stage=stage, unit=unit, deferrable=deferrable).reset_index(drop=True)

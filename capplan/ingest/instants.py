@@ -37,7 +37,6 @@ def written_days(sheet: Sheet, sources: Sequence[str]) -> dict[str, str]:
 
     Args:
         sheet: With the view `cells`.
-        sources: Columns of times.
 
     Returns:
         dict of str: Key of `_DAYS` by column; columns of other times, and those with cells that fit no way as a whole, are left out.

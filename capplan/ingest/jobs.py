@@ -62,7 +62,6 @@ def read_jobs(files: Path | Sequence[Path], options: JobOptions) -> Ingested:
     Args:
         files: One table, or several of one layout. One row a job: submitted, accelerators, and either how long it ran or when it ended;
             optionally when it started. A share of an accelerator in thousandths multiplies the count.
-        options: How to read it.
 
     Returns:
         Ingested: As `accelerator_hours` gives it.
@@ -248,7 +247,6 @@ def accelerator_hours(sheet: Sheet, options: JobOptions, *, starts_known: bool) 
     Args:
         sheet: With a view jobs[job_id, named, submit, start, end, seconds, accelerators, team, state]; seconds is NULL for jobs that never
             ran.
-        options: Options of the job table.
         starts_known: Does the file say when jobs started?
 
     Returns:

@@ -136,9 +136,7 @@ def flatten(shape: Shape, objects: str, execute: Callable[[str], list[Any]], ref
     """Create the table `flat`, with a row for each that lies inside, of texts.
 
     Args:
-        shape: How the rows lie.
         objects: SQL that reads the outermost objects.
-        execute: Runs a query.
         refuse: Told why the file cannot be read, and what to do.
 
     Returns:

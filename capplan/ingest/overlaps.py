@@ -68,7 +68,6 @@ def count_once(sheet: Sheet, twins: Sequence[Any], columns: tuple[Wanted, ...]) 
     Args:
         sheet: With the view `typed`, row by row.
         twins: Files whose charges meet, see `meeting`.
-        columns: All columns of the view.
 
     Returns:
         dict of tuple of int: By the place of a file, the places of the files whose charges were left out of it.

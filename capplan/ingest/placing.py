@@ -11,7 +11,6 @@ def placed(found: Ingested, options: WorkOptions) -> Ingested:
     """Shift all times by whole days, and state the speed of the work, where the options ask for it.
 
     Args:
-        found: What was read.
         options: shift_days, accelerator and work_per_accelerator_hour are used.
 
     Returns:

@@ -31,7 +31,6 @@ def import_prices(files: Sequence[str | Path], into: Path, options: Mapping[str,
     Args:
         files: Price sheets, in any layout that `ingest prices` reads.
         into: Folder of reference facts: offers.csv, skus.csv, sources.csv, and prices/PROVIDER.csv.
-        options: Options of price sheets.
         add: Machines whose offers are added where the folder has none yet; "all" for every machine of the sheets.
 
     Raises:

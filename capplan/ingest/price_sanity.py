@@ -25,7 +25,6 @@ def refuse_far_prices(file: str, offers: pd.DataFrame, confirmed: tuple[str, ...
     """Refuse prices that are far from those of the same machine and term elsewhere, unless they are confirmed by name.
 
     Args:
-        file: Name of the sheet.
         offers: Offers of the sheet, with machine, accelerator, accelerator_count, sku, term and usd_per_hour.
         confirmed: Machines (as the sheet or the tables name them) whose prices are right, or "all".
         book: Folder of the book, whose machines are known besides the reference facts.

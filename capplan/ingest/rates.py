@@ -46,7 +46,6 @@ def read_rates(file: Path, options: RateOptions) -> Ingested:
 
     Args:
         file: One row an interval: its start (an instant, or seconds from `start`) and the requests a second in it.
-        options: How to read it.
 
     Returns:
         Ingested: Tables usage and workloads; a series coarser than an hour keeps its own intervals.

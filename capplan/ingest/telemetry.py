@@ -57,7 +57,6 @@ def read_telemetry(file: Path, options: TelemetryOptions, book: Path | None = No
         file: Long: a row for each time and accelerator or job, with the job, the time and the utilisation. Wide: a column of times, and a
             column for each job, or for each accelerator with the job among the labels in its name (DCGM_FI_DEV_GPU_UTIL{gpu="0",
             hpc_job="17"}).
-        options: How to read it.
         book: Folder of the book; only its jobs are kept.
 
     Returns:

@@ -16,12 +16,7 @@ from capplan.ingest.ledger import LEDGER, OWN, Ledger, write_part
 
 
 def csv_text(frame: pd.DataFrame, table: str) -> str:
-    """Write a table as the CSV text that a book holds: UTF-8, commas, ISO dates, no columns that are empty throughout.
-
-    Args:
-        frame: Rows with the table's columns.
-        table: Name of the table.
-    """
+    """Write a table as the CSV text that a book holds: UTF-8, commas, ISO dates, no columns that are empty throughout."""
     shown = {}
     for column in columns_of(table):
         if column.name not in frame or (column.optional and frame[column.name].isna().all()):
@@ -114,9 +109,6 @@ def write_tables(
 
     Args:
         tables: What all files together say now, by name of the table.
-        book: Folder of the book.
-        before: What they said before.
-        ledger: Ledger to write with them.
         ready: Further files that were written aside: where they belong, and where they are.
         replace: Put the new rows in the place of the table; tables that many files share are added to even so.
 

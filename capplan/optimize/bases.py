@@ -93,7 +93,6 @@ class BasisStore:
 
         Args:
             basis, b, tolerance ((N,), (N, m), (N,)): Basis each point starts from and its right-hand side, and what counts as zero.
-            steps: Pivots at most.
 
         Returns:
             (basis, row, short), (N,) each: Where each point came to rest; `walk.FITS`, `walk.WAITS` for one that has moved often enough,

@@ -23,7 +23,6 @@ def extensive_arrays(problem: TwoStage, risk_weight: float, tail_share: float) -
     the expected rows, then the CVaR rows.
 
     Args:
-        problem: The program.
         risk_weight, tail_share: lambda and alpha of the equation.
 
     Source: Birge and Louveaux, Introduction to Stochastic Programming, 2nd ed. (2011), section 2.4 (extensive form); Rockafellar and
@@ -83,7 +82,6 @@ def solve_extensive(problem: TwoStage, risk_weight: float, tail_share: float, ga
     """Solve the extensive form.
 
     Args:
-        problem: The program, already checked.
         risk_weight, tail_share, gap_share: See `two_stage.solve_two_stage`.
         start ((n,), optional): A first stage to start from.
     """

@@ -90,7 +90,6 @@ def find_lattice(problem: TwoStage, row_part: Array) -> Lattice:
     """Find the groups in which one row with whole steps links the first stage to the recourse.
 
     Args:
-        problem: The program.
         row_part (m,): Independent part of each recourse row.
     """
     parts = int(row_part.max(initial=0)) + 1

@@ -180,7 +180,6 @@ def solve_arrays(
     Rows and continuous columns are scaled by powers of two first, so that a model with 1e9 beside 1 is judged by relative size.
 
     Args:
-        model: The program.
         gap_share: Proven relative gap at which the search may stop; 0 asks for the optimum.
         start ((n,), optional): A point to start from; ignored where it is not feasible.
         node_limit, time_limit_seconds: Further stops, see `solve`.

@@ -33,7 +33,6 @@ def solve_two_stage(
     .. math:: \min_x c^T x + (1-\lambda)\,E[C_s(x)] + \lambda\,\mathrm{CVaR}_\alpha(C_s(x)),\quad C_s(x) = \sum_{p \in s} w_p\, q^T y_p
 
     Args:
-        problem: The program.
         risk_weight: lambda: 0 looks at the mean only, 1 at the bad cases only.
         tail_share: alpha: CVaR is the mean recourse cost of this share of worst scenarios (0.2 = "CVaR at 0.8").
         gap_share: Proven relative gap at which the search may stop.

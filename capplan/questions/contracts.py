@@ -49,7 +49,6 @@ def owned(assets: pd.DataFrame, life_years: float) -> pd.DataFrame:
     """Add to the table assets: name, kind, region, start, and over, the first instant after a useful life, which is stated for all then.
 
     Args:
-        assets: The table, complete.
         life_years: Life of machines for which it states none.
     """
     years = assets["useful_life_years"].astype(float).fillna(life_years)
@@ -62,7 +61,6 @@ def there(commitments: pd.DataFrame | None, assets: pd.DataFrame | None, machine
     """List what is there: contracts signed, and machines owned until the end of their useful life.
 
     Args:
-        commitments, assets: Tables of the book.
         machines: The table skus, complete, by sku.
         life_years: Life of machines for which the table states none.
 

@@ -16,7 +16,6 @@ def completed(frame: pd.DataFrame, table: str) -> pd.DataFrame:
 
     Args:
         frame: Rows with at least the table's required columns.
-        table: Name of the table.
 
     Raises:
         CapplanError: If a required column is missing.
@@ -82,7 +81,6 @@ def price_hours(
 
     Args:
         skus (sku, provider, accelerator, accelerator_count, power_kw):
-        offers: The table of offers.
         a: Rates, useful life, prices of power and space, price factor.
         sites (optional): PUE and prices where a machine one owns would stand; an owned offer's region names its site.
         offer_payments (optional): Table of offers that are paid by a schedule.
@@ -174,7 +172,6 @@ def owned_running_usd_per_hour(
     Args:
         power_kw, capex_usd, site: Power, purchase price and site of each machine, row by row.
         a: Prices and PUE where the site states none, and the share of the price that upkeep takes a year.
-        sites (optional): Table of sites.
 
     Returns:
         Series: USD per machine-hour.
@@ -189,7 +186,6 @@ def kilowatt_usd_per_hour(site: pd.Series, a: PricingAssumptions, sites: pd.Data
     Args:
         site: Site, row by row.
         a: Price where the site states none.
-        sites (optional): Table of sites.
     """
     return _of_site("usd_per_kw_month", site, sites, a.colocation_usd_per_kw_month) / HOURS_PER_AVERAGE_MONTH
 

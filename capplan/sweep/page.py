@@ -21,9 +21,6 @@ def sweep_page(name: str, sweep: Sweep, axes: Sequence[Axis], currency: str, sha
     """Render a sweep as one page that opens from disk.
 
     Args:
-        name: Name of the book.
-        sweep: What was found.
-        axes: What was varied.
         currency: Currency of the book, for units.
         shares: Shares of the variance and what they say, where the sample was made for them (`variance.shares_or_reason`).
     """

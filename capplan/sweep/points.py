@@ -59,7 +59,6 @@ def assumed_at(point: Mapping[str, Any], axes: Sequence[Axis], changes: Sequence
     """Return all assumptions of a point: those of its scenario file, then those it varies itself; what-ifs are made one after the other.
 
     Args:
-        point: Value by axis.
         axes: What is varied; a name that is no axis is an assumption.
         changes: What-ifs that are made at every point, before the others.
     """
@@ -135,9 +134,7 @@ def points_of(axes: Sequence[Axis], sample: int = 0, seed: int = 0) -> list[dict
     """Return the values of every point: the grid of all axes, or a Sobol sample of their ranges crossed with the grid of the rest.
 
     Args:
-        axes: What is varied.
         sample: Points of the Sobol sample; 0 for the grid. A power of two spreads evenly.
-        seed: Seed of the sample's scramble.
 
     Raises:
         ScenarioError: If an axis comes twice, or a sample is asked for and no axis is a range.

@@ -80,7 +80,6 @@ def sweep_book(
         folder: Where parts are kept until all are done; the same sweep goes on from there.
         axes: What the points vary, where that is more than assumptions (see `points.assumed_at`).
         most: Points that are taken at most.
-        say: Called with progress.
 
     Raises:
         ScenarioError: If a value is not allowed, before anything runs.

@@ -22,7 +22,6 @@ def paired_points(axes: Sequence[Axis], base: int, seed: int) -> list[dict[str, 
     Args:
         axes: What is varied, each over a range, evenly likely.
         base: Pairs; a power of two spreads evenly.
-        seed: Seed of the sample's scramble.
 
     Raises:
         ScenarioError: If an assumption is no range, or the pairs are no power of two.
@@ -46,7 +45,6 @@ def variance_shares(costs: Sequence[float], axes: Sequence[Axis], seed: int) -> 
 
     Args:
         costs: Cost at each of the `paired_points`, in their order, USD.
-        axes: What was varied.
         seed: Seed of the errors, which are found by drawing pairs again.
 
     Returns:

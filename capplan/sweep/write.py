@@ -25,14 +25,11 @@ def write_sweep(
     An unfinished sweep stays in `parts`.
 
     Args:
-        book_path: Folder of the book.
         vary: Assumptions and their values, as in `points.parse_axis`.
         sample: "sobol:256" for a sample of the ranges, "saltelli:64" for one that gives shares of the variance; empty for every
             combination.
         values: Assumptions to override at every point.
-        out: Folder to write.
         most: Points that are taken at most.
-        say: Called with progress.
 
     Raises:
         CapplanError: If the book, a value, or the folder is wrong, before anything is decided.

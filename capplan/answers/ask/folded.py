@@ -64,7 +64,6 @@ def folded(words: Sequence[Word], text: str) -> list[Word]:
 
     Args:
         words: Tokens of a sentence without its fillers.
-        text: The sentence.
     """
     found: list[Word] = []
     why = any(word.kind.startswith("WHY") for word in words)

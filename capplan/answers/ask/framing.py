@@ -17,7 +17,6 @@ def without_asking(text: str, meant: Callable[[tuple[str, ...]], bool]) -> str:
     """Blank the words that only ask what comes of a what-if: before an 'if', and after the last mark of a sentence.
 
     Args:
-        text: A sentence.
         meant: Tells whether words are a phrase of planning.
     """
     words = counting("ASKING")
@@ -41,7 +40,6 @@ def without_sayers(text: str, plain: Callable[[str], bool], notes: list[str]) ->
     """Blank who says so: "the landlord tells us that"; words of the book or of planning, and whoever denies, stay.
 
     Args:
-        text: A sentence.
         plain: Tells whether words name nothing of the book and nothing of planning.
         notes: Takes a line for each that was left aside.
     """
@@ -62,7 +60,6 @@ def without_reasons(text: str, plain: Callable[[str], bool], notes: list[str]) -
     """Blank a reason up to the next comma, where it names nothing of the book and no amount: "due to the chip shortage".
 
     Args:
-        text: A sentence.
         plain: Tells whether words name nothing of the book and nothing of planning.
         notes: Takes a line for each that was left aside.
     """

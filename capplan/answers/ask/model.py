@@ -144,9 +144,7 @@ def ask_model(model: Model, reading: Reading, book: Book, scenario: Scenario) ->
     """Let a model read a question that the embedded reader has read.
 
     Args:
-        model: Whom to ask.
         reading: What the embedded reader made of it.
-        book, scenario: What is spoken about.
 
     Raises:
         CapplanError: Where the client is not installed.

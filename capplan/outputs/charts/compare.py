@@ -169,7 +169,6 @@ def tornado(
     Args:
         data: label, low and high (the result at the assumption's low and high end), in the order to be shown; the settings as text if
             named.
-        base: The result as planned.
 
     Raises:
         ChartError: If columns or rows do not fit.

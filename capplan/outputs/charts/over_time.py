@@ -280,7 +280,6 @@ def curve(
 
     Args:
         data: x and y (numbers), series, and low and high of a band if named.
-        across, up: What the axes show.
         points: x, y, label: the places the finding speaks of.
         steps: Draw steps (the value holds until the next x) instead of slopes.
 

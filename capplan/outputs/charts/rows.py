@@ -16,7 +16,6 @@ def gantt(data: pd.DataFrame, *, title: str, today: dt.date | pd.Timestamp, subt
 
     Args:
         data: contract, start and end (dates), term; a contract may have several rows, rows keep their order.
-        today: The day of the plan.
         markers: contract, date, kind ("Sign by", "Notice", "Delivery", ...).
 
     Raises:

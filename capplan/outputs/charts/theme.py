@@ -52,8 +52,6 @@ def checked(data: pd.DataFrame, columns: Iterable[str], chart: str, numeric: Ite
     Altair draws a misspelt column as an empty picture, and stops at 5,000 rows with a message of its own; here both are one clear error.
 
     Args:
-        data: Tidy frame.
-        columns: Columns the picture needs.
         chart: Name of the picture, for the message.
         numeric: Those of the columns that must hold finite numbers (an empty cell is allowed and leaves a gap).
 

@@ -41,7 +41,6 @@ def budget_table(plan: Plan, account_map: pd.DataFrame | None = None) -> pd.Data
     """Return the P&L of the planned months as planning systems take it in.
 
     Args:
-        plan: A finished plan.
         account_map: The book's table of this name; None where it has none.
 
     Returns:
@@ -120,7 +119,6 @@ def write_budget(plan: Plan, path: Path, account_map: pd.DataFrame | None = None
     """Write the budget file, and beside it those of planning systems (budget-anaplan.csv and so on).
 
     Args:
-        plan: A finished plan.
         path: CSV file to write; its folder must exist.
         account_map: The book's table of this name; None where it has none.
     """

@@ -59,7 +59,6 @@ def write_table(frame: pd.DataFrame, path: Path) -> Path:
     """Write a table as CSV (see `table_text`).
 
     Args:
-        frame: Any tidy table.
         path: File to write; its folder must exist.
     """
     path.write_text(table_text(frame), encoding="utf-8", newline="")
@@ -75,12 +74,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_chart(chart: object, stem: Path) -> tuple[Path, Path]:
-    """Write a chart as SVG and PNG beside each other.
-
-    Args:
-        chart: An Altair chart.
-        stem: Path without suffix.
-    """
+    """Write a chart as SVG and PNG beside each other."""
     from capplan.outputs.charts import to_png, to_svg
 
     svg, png = stem.with_suffix(".svg"), stem.with_suffix(".png")

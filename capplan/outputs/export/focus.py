@@ -93,9 +93,6 @@ def planned_focus(plan: Plan) -> pd.DataFrame:
     Hours that a plan without capacity (a savings plan) discounts stand with the cost of the plan, which counts as used where it
     reaches any.
 
-    Args:
-        plan: A finished plan.
-
     Returns:
         DataFrame: The columns of FOCUS 1.2 that apply. Quantities are accelerator-hours; Tags name the class of work and the team that bear
             a row, and say what stood idle (owned machines are no commitment, and have no status). SkuId is the accelerator, or the service

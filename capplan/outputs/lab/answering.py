@@ -58,9 +58,7 @@ def answer_reading(reading: Reading, book: Book, scenario: Scenario, say: Say = 
     """Let the models answer what was approved.
 
     Args:
-        reading: What a person approved.
         book, scenario: What it is asked of, without it.
-        say: Called with progress.
 
     Raises:
         CapplanError: Where there is no such answer, such as a plan that no purchase can make feasible.

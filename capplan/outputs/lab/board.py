@@ -45,11 +45,7 @@ class Asked:
 
 
 def meeting(book: Book, scenario: Scenario) -> Board | None:
-    """Answer what a meeting asks: put the cards and their answers under the plan; None where nobody is there to click.
-
-    Args:
-        book, scenario: What is planned today.
-    """
+    """Answer what a meeting asks: put the cards and their answers under the plan; None where nobody is there to click."""
     return Board(book, scenario) if somebody_is_there() else None
 
 

@@ -87,7 +87,6 @@ def board_html(columns: Sequence[tuple[str, Column | None, str]], before: Scenar
     Args:
         columns: Title, answer (None while there is none), and state ("full answer", "first answer", "computing", or an error) of each
             column.
-        before: The scenario without any what-if.
         currency: Of measures in the book's currency.
     """
     names = list(dict.fromkeys(name for _, column, _ in columns if column for name in column.measures))

@@ -50,7 +50,6 @@ def control_for(name: str, value: Any, choices: tuple[str, ...] = ()) -> Control
     box to tick in front.
 
     Args:
-        name: Field of Scenario.
         value: Where the control stands at first.
         choices: Names to pick from, for a list of names; none picked means all.
 

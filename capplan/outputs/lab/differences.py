@@ -33,7 +33,6 @@ def difference_text(baseline: View | None, view: View, before: Scenario, after: 
 
     Args:
         baseline, view: What the baseline's scenario and the moved one show.
-        before, after: The two scenarios.
     """
     if baseline is None or after == before:
         return "These are the baseline's assumptions."

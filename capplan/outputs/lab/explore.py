@@ -64,7 +64,6 @@ def explore(
     """Answer what changes if an assumption changes: put controls around a view.
 
     Args:
-        show: A view's function.
         book, scenario: What it is shown for; the scenario is the baseline.
         fields: Assumptions to move; by default those the view names.
         first: A quick answer that stands in until the full one, which is always that of `show`, is computed; None where there is none.

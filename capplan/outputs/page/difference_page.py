@@ -16,9 +16,6 @@ SIGNATURE = ["offer_id", "quarter"]
 def difference_page(before: Path, after: Path) -> str:
     """Set two reports beside each other: what is signed, what is spent, which inputs and assumptions changed.
 
-    Args:
-        before, after: Folders of two reports.
-
     Returns:
         str: The page.
     """

@@ -156,7 +156,6 @@ def render_page(
     """Render the page; every text is escaped, and the page allows no script and no outside content.
 
     Args:
-        title, subtitle, headline: Words at the top.
         cards: (name, value) of few numbers at the top.
         sections: The rest, in order: appendices that open where there is a memo.
         memo: Page one: what is printed, also where nothing is opened.

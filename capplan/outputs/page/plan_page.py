@@ -45,7 +45,6 @@ def plan_page(
     """Render the page of a plan.
 
     Args:
-        plan: The finished plan.
         book: The book it was made from.
         view: The plan's view, whose charts and tables are shown.
         gaps: Missing tables and what they could change (see `gaps.rank_gaps`).

@@ -33,8 +33,6 @@ def accept(report: Path, reason: str, into: Path) -> str:
     """Keep a report's main tables as the accepted plan.
 
     Args:
-        report: Folder of a finished report.
-        reason: Why it is right.
         into: Folder of the accepted plan; what was accepted before stays listed in accepted.csv.
 
     Returns:
@@ -85,7 +83,6 @@ def moved_since(kept: AcceptedPlan | None, plan: Plan, book: Book, focus: pd.Dat
     """Return what moved planned spend since an earlier plan (`plans_apart`); None where it cannot be told.
 
     Args:
-        kept: The earlier plan.
         plan, book: This plan, and the book it was made from.
         focus: Its planned spend as a bill.
     """
@@ -99,10 +96,6 @@ def moved_since(kept: AcceptedPlan | None, plan: Plan, book: Book, focus: pd.Dat
 
 def drift(old: pd.DataFrame, new: pd.DataFrame, key: str) -> pd.DataFrame:
     """Compare the numbers of two tables.
-
-    Args:
-        old, new: Tables of the same columns.
-        key: Column that names the rows.
 
     Returns:
         DataFrame: [key, column, old, new, change_share], only cells that differ by more than rounding, largest first; a row that one side

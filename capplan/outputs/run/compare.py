@@ -72,13 +72,11 @@ def write_comparison(
     """Plan a book under some scenarios, and leave one page, its tables, a workbook and the scenarios, all at once or not at all.
 
     Args:
-        book_path: Folder of the book.
         given: Assumptions to override, by the scenario's name; the first is what the others are held against. With fewer than two, the
             book's own stand first.
         shared: Assumptions to override in all of them.
         out: Folder of all reports; the comparison goes to out/<book>/comparison.
         others: Also show waiting a quarter and keeping every budget, under the first scenario, where that is not what it does itself?
-        say: Called with progress.
 
     Raises:
         CapplanError: If the book or a scenario is wrong, before anything is planned, or if the first one has no plan; a previous comparison

@@ -40,8 +40,6 @@ def open_dashboard(book_path: Path, port: int, base_url: str = "/", more: Sequen
     can send no code: the server lets only messages of widgets through.
 
     Args:
-        book_path: Folder of the book.
-        port: Port of the server.
         base_url: Path under which a proxy passes requests on, such as /plans/.
         more: Arguments for Voila, such as --Voila.ip=0.0.0.0 in a container.
         say: Called with the address and what a person must know.

@@ -31,7 +31,6 @@ def explain_place(place: Path, question: Question, name: str, values: Mapping[st
         place: Folder of a report or of a book.
         question, name: As for `explain_plan`.
         values: Assumptions to override; a report has its own.
-        say: Called with progress.
 
     Raises:
         CapplanError: Where assumptions are given for a report, or the plan knows nothing of the name.

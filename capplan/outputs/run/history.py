@@ -22,7 +22,6 @@ def record_run(folder: Path, values: Mapping[str, object]) -> None:
     A line is written by one call, so that two runs that end together leave two lines.
 
     Args:
-        folder: Folder of the book's reports.
         values: Of the columns event (success, changed, failure), report (its folder's name), as_of, said (headline or message),
             expected_usd, gap_share, seconds, version; the moment is added.
     """

@@ -49,11 +49,6 @@ def notebook_parameters(path: Path, book: Path, values: Mapping[str, Any]) -> di
 
     papermill itself only logs an unknown parameter and goes on with the defaults, so it is checked here.
 
-    Args:
-        path: Notebook.
-        book: Folder of the book.
-        values: Assumptions to override.
-
     Raises:
         ScenarioError: Where a name is neither a parameter of the notebook nor an assumption.
     """
@@ -77,9 +72,6 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path, check: Callabl
     Its kernel reads what was answered already where `answers.store.shared_answers` is open around the call.
 
     Args:
-        path: Notebook.
-        parameters: Values for its parameters cell.
-        out: File to write.
         check: Called before the file appears; it keeps it away by raising.
 
     Raises:

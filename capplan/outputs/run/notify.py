@@ -42,7 +42,6 @@ def notify(told: str, event: Event, about: Mapping[str, Any], say: Callable[[str
     Args:
         told: Program with its arguments, or address.
         event, about: What happened, and what is told about it.
-        say: Called with what went wrong.
 
     Raises:
         CapplanError: Where there is neither (`check_told` says so before a run).

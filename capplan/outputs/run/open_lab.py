@@ -28,8 +28,6 @@ def open_lab(book_path: Path, port: int, more: Sequence[str] = (), say: Callable
     JupyterLab starts at once; the book is checked beside it, and what is wrong with it is said there and by every notebook.
 
     Args:
-        book_path: Folder of the book.
-        port: Port of the server.
         more: Arguments for JupyterLab, such as --allow-root, --no-browser, --ip=0.0.0.0 or --ServerApp.base_url=/plans/.
         say: Called with what a person must know.
 

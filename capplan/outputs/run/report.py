@@ -203,11 +203,7 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
     more closely, and rehearses it on unseen paths.
 
     Args:
-        book_path: Folder of the book.
-        values: Assumptions to override.
         out: Folder of all reports; the report goes to out/<book>/<first quarter>.
-        say: Called with progress.
-        depth: How much is done.
 
     Raises:
         CapplanError: With one clear message; a previous report stays as it was.

@@ -38,11 +38,9 @@ def write_review(
     """Review the accepted plan of a book, and leave the page and its tables, all at once or not at all.
 
     Args:
-        book_path: Folder of the book.
         values: Assumptions to override; reviewed_plan names another plan than the accepted one.
         bills: FOCUS exports to review by, beside the bills of the book: a month that one of them has replaces the book's.
         out: Folder of all reports; the review goes to out/<book>/review.
-        say: Called with progress.
 
     Raises:
         CapplanError: With one clear message; a previous review stays as it was.

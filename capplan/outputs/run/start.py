@@ -85,7 +85,6 @@ def start(
         options: Options for reading, such as timezone; each format takes those it has.
         values: Assumptions to override, for this plan only.
         ask: Puts a question with its possible answers to somebody; None where nobody is there.
-        say: Told about progress.
 
     Raises:
         CapplanError: If a file cannot be read, the folder is not empty, or the book lacks what a plan needs; it says what to add.

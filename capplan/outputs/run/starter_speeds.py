@@ -136,7 +136,6 @@ def _like_with_like(runs: pd.DataFrame, inputs: float | None) -> tuple[pd.Series
     where no such requests were run on all of them, each kind has the median of its own.
 
     Args:
-        runs: Public runs of one model.
         inputs: Input tokens of a request; runs of the length nearest to it count, of all where it is not known.
     """
     # where a run states no throughput, it is what its requests in progress write

@@ -61,7 +61,6 @@ def trace_figure(report: Path, figure: str) -> Traced:
     """Return what stands behind a figure of a report.
 
     Args:
-        report: Folder of a finished report.
         figure: A cell (plan.xlsx!P&L!D12, or P&L!D12), the id of a figure on the page (memo_years_0_1), or that of a cell of a table that
             explains the plan (rejected_offers:OFFER:entry_usd_per_hour).
 

@@ -126,7 +126,6 @@ def plan_bridge(plan: Plan, last: pd.DataFrame | None) -> pd.DataFrame:
     """Return how the P&L moved since another plan (or since actuals), quarter by quarter; quarters that only one of them has are named.
 
     Args:
-        plan: A finished plan.
         last: quarter, expected (book's currency): the table spend of the other plan, or what was spent; None where there is none.
     """
     if last is None or not {"quarter", "expected"} <= set(last.columns):

@@ -54,7 +54,6 @@ def capacity_chart(book: Book, found: Any, work: pd.DataFrame) -> Any:
     """Draw what contracts hold against the band of what the work needs; unlike accelerators are added as the work that they do.
 
     Args:
-        book: Contracts, machines, speeds.
         found: A plan's answer: capacity, purchases, dispatch.
         work: Work by class on the plan's paths.
     """

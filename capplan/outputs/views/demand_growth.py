@@ -19,7 +19,6 @@ def growth_table(forecast: Forecast, speeds: pd.DataFrame | None) -> pd.DataFram
     """List the credible kinds of growth of each workload with what each would mean in the last quarter.
 
     Args:
-        forecast: A forecast.
         speeds: The speeds table, or None: with it, work is told in accelerators too.
 
     Returns:

@@ -113,7 +113,6 @@ def seen_too_short(usage: pd.DataFrame, firm: pd.DataFrame) -> list[str]:
     """Say where contracts that are asked for last much longer than the work has been seen.
 
     Args:
-        usage: Measured work, with its times.
         firm: Purchases to be signed now: starts and ends.
     """
     if usage.empty or firm.empty:
@@ -174,7 +173,6 @@ def memo_blocks(plan: Plan, book: Book, flips: pd.DataFrame | None, last: LastPl
     Args:
         plan, book: The finished plan, and the book it was made from.
         flips: Values at which the decision flips; None where they were not searched.
-        last: The plan before this one.
     """
     ask, years = asked(plan), fiscal_years(plan, last.spend)
     due, used = renewals(plan, book).head(RENEWED), agreements(plan)

@@ -38,7 +38,6 @@ def cash(plan: Plan, by: str = "quarter") -> pd.DataFrame:
     """Return all that leaves the bank from the day of the plan on: capex less what machines are sold for, contracts, usage, APIs, the rest.
 
     Args:
-        plan: A finished plan.
         by: quarter or fiscal_year.
 
     Returns:
@@ -64,7 +63,6 @@ def fiscal_years(plan: Plan, last: pd.DataFrame | None = None) -> pd.DataFrame:
     A budget, or a last plan, of a quarter that two fiscal years share is divided by its months.
 
     Args:
-        plan: A finished plan.
         last: quarter, expected of the plan before this one (book's currency).
 
     Returns:
@@ -176,7 +174,6 @@ def planned_work(plan: Plan, workloads: pd.DataFrame) -> pd.DataFrame:
     is the month's, or the quarter's so divided.
 
     Args:
-        plan: A finished plan.
         workloads: Table workloads: what is planned together is one class of work.
 
     Returns:

@@ -323,9 +323,7 @@ def stacked_chart(workbook: Any, sheet: Sheet, title: str, head: int, rows: Sequ
     """Return stacked columns of a block: one series a row, one column a category.
 
     Args:
-        workbook, sheet: Where the block stands.
         title, unit: Title and name of the vertical axis.
-        head: Row of the categories.
         rows: Rows of the series; their names stand in the first column.
         cols: First and last column of the values.
     """

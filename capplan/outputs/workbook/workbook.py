@@ -61,7 +61,6 @@ def write_workbook(plan: Plan, book: Book, path: Path, behind: dict[str, pd.Data
     """Write the plan as a workbook whose amounts are formulas on its assumptions.
 
     Args:
-        plan: A finished plan.
         book: The book it was made from.
         path: File to write; its folder must exist.
         behind: Filled with what stands behind the figures: figures, lines, line_prices (see `figures`).

@@ -140,9 +140,6 @@ def capacity_curve(
         speeds: Table speeds, as in simulate_cluster.
         cores: Processes on this machine, -1 for one a core; empty = one a core where the simulations are long enough. With a.workers, the
             Dask cluster of that address does them.
-
-    Returns:
-        CapacityCurve
     """
     jobs, nodes = checked_jobs(jobs), checked_nodes(nodes)
     now = int((nodes["accelerator_count"] * nodes["nodes"]).sum())

@@ -92,9 +92,7 @@ def fragmentation_share(size: np.ndarray, log: np.ndarray, at_seconds: float) ->
     """Return the share of free accelerators at an instant that stand on nodes already in use; empty where none is free.
 
     Args:
-        size: Accelerators of each node.
         log: Columns LOG_JOB to LOG_END of the state.
-        at_seconds: Seconds since the first submission.
     """
     then = log[(log[:, LOG_START] <= at_seconds) & (log[:, LOG_END] > at_seconds)]
     used = np.bincount(then[:, LOG_NODE].astype(np.int64), weights=then[:, LOG_AMOUNT], minlength=len(size))

@@ -81,14 +81,10 @@ def simulate_cluster(
         jobs: Table jobs: [job_id, submit, duration_seconds, accelerators, ...].
         nodes: Table nodes: [node, accelerator, accelerator_count, nodes, domain].
         policy: Name of a policy (see POLICIES) or a Policy.
-        a: Costs and rules.
         speeds: Table speeds, for jobs that name a workload on clusters of several kinds; a job's recorded duration is that on the fastest
             kind.
         shares: Share of each team, for fair share and quotas; all the same where none are given.
         changes: Nodes that come and go: [time, node, available: bool].
-
-    Returns:
-        Schedule
 
     Raises:
         CapplanError: A job that could never run, a negative duration, accelerators that no node has.

@@ -161,10 +161,6 @@ def overflow_prices(workloads: pd.DataFrame, services: pd.DataFrame, contracts: 
     Of the ways paid by the call, the cheapest without a rate limit is taken; where all have one, the cheapest, up to its limit, and of
     equal prices the one with the highest limit.
 
-    Args:
-        workloads, services, contracts: Tables workloads, services and api_contracts.
-        when: Day of the prices.
-
     Returns:
         DataFrame: class, api_usd_per_unit, api_units_per_hour (empty = no limit); a class of several workloads has the highest price of
             them, and the sum of limits.

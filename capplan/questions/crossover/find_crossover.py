@@ -85,9 +85,6 @@ def find_crossover(
         may_wait: May the work go through a batch interface?
         unserved_usd_per_request: What a request costs that nobody answers; nan = not priced.
 
-    Returns:
-        Crossover
-
     Raises:
         CapplanError: If there is no traffic table, no way at all, or probabilities do not add up to 1.
     """

@@ -147,7 +147,6 @@ def terms_of(prices: pd.DataFrame, accelerator: str) -> pd.DataFrame:
 
     Args:
         prices: What `price_hours` returns, of the offers that may be bought.
-        accelerator: The replica's.
 
     Returns:
         DataFrame: term, term_months (empty = by the hour), usd_per_accelerator_hour, provider.

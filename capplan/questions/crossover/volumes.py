@@ -41,7 +41,6 @@ def time_crossover(own: Array, called: Array, probability: Array, quarters: list
     Args:
         own, called (S, Q): USD of each path and quarter.
         probability (S,): Of the paths.
-        quarters: Labels.
     """
     cheaper = own < called
     first = np.where(cheaper.any(axis=1), cheaper.argmax(axis=1), len(quarters))

@@ -153,8 +153,6 @@ def rhythm_levels(rhythm: Rhythm, periods: int, paths: int, generator: np.random
 
     Args:
         rhythm: What is known of the runs.
-        periods, paths: Days and sample paths.
-        generator: Source of the draws.
         behind_days: Days between the end of the history and the first simulated day.
     """
     longest = rhythm.runs.shape[1]

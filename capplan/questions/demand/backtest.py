@@ -55,7 +55,6 @@ def backtest_demand(usage: pd.DataFrame, a: DemandAssumptions, origins: int = 6,
     roadmap are left out, since the tables do not say when they became known.
 
     Args:
-        usage: The usage table.
         a: Assumptions; paths, seed, growth and unmet_share are used.
         origins: Most origins, spread evenly over what the history allows.
         usd_per_unit: Price of a unit of each workload; adds rows of workload "all", in USD.

@@ -30,7 +30,6 @@ def summarise(totals: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
     Args:
         totals: actual, median, naive, scale, pinball, covered, error_share, and the keys.
-        keys: Columns to summarise by.
 
     Returns:
         pandas.DataFrame: Keys, outcomes, wape_share (sum of absolute errors over sum of actuals), bias_share (sum of errors over sum of

@@ -145,9 +145,6 @@ def seasonal_autoregression(lags: Array) -> Forecaster:
 
     .. math:: \hat y_t = c + \sum_{l \in L} \beta_l y_{t-l},\quad \min \sum_t (y_t - \hat y_t)^2 + \lambda n \sigma^2 |\beta|^2
 
-    Args:
-        lags: L.
-
     Source: Hoerl and Kennard, Ridge regression, Technometrics 1970; Montero-Manso and Hyndman, Principles and algorithms for forecasting
         groups of time series, IJF 2021 (long linear autoregressions do well on hourly data).
     """

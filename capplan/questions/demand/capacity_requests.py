@@ -27,9 +27,6 @@ def requested_runs(requests: pd.DataFrame, workloads: pd.DataFrame, speeds: pd.D
 
     with n accelerators over h hours, and s the work an accelerator-hour does (1 for workloads counted in accelerator-hours).
 
-    Args:
-        requests, workloads, speeds: The tables of these names.
-
     Returns:
         DataFrame: Rows of training_runs; requests whose work no speed measures are not among them.
     """

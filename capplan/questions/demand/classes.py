@@ -97,10 +97,6 @@ def shortfall_usd_per_unit(classes: pd.DataFrame, fastest: pd.Series, a: Procure
 def class_speeds(speeds: pd.DataFrame | None, workloads: pd.DataFrame) -> pd.DataFrame:
     """Say how fast each class runs on each accelerator.
 
-    Args:
-        speeds: The speeds table.
-        workloads: The workloads table.
-
     Returns:
         pandas.DataFrame: class, accelerator, work_per_accelerator_hour (workload unit/h), basis; sorted by class and accelerator. A
             workload of a class that states no speeds takes those of its class.
@@ -141,7 +137,6 @@ def class_demand(paths: pd.DataFrame, blocks: pd.DataFrame, workloads: pd.DataFr
     Args:
         paths: path, probability, workload, region, quarter, block, quantity (workload unit).
         blocks: quarter, block, hours (h).
-        workloads: The workloads table.
         headroom: [workload, quarter, factor]: factor on the work of a workload, for capacity that must stand ready so that its jobs do not
             wait too long; 1 where none is given.
 

@@ -14,7 +14,6 @@ def demand_rows(usage: pd.DataFrame, a: DemandAssumptions, notes: list[str]) -> 
     """Sort usage rows, drop what cannot be used and add the demand that capacity hid.
 
     Args:
-        usage: The usage table.
         a: Assumptions; as_of and unmet_share are used.
         notes: Repairs are appended here, in words.
 

@@ -161,12 +161,10 @@ def apply_events(
     with s = ``a.event_strength``, w the event's weight (w_0 at the end of the history), f its factor, L its level a day.
 
     Args:
-        work: Work in each hour.
         shape: Shape within the day or week (mean 1) that a stated level follows, paths x hours.
         share: Share of the workload's level that this region carries.
         events: Events of this workload, by date.
         times: Start of each hour, datetime64.
-        known_until: End of the history.
         a: Assumptions; seed, paths and event_strength are used.
         part: Which of the sample paths `work` holds.
 
@@ -198,10 +196,7 @@ def run_work(run: Run, times: Array, paths: int, seed: int) -> Array:
     hour; where less than a day would be left, a day is.
 
     Args:
-        run: The run.
         times: Start of each hour, datetime64.
-        paths: Number of sample paths.
-        seed: Seed of the draws.
 
     Returns:
         numpy.ndarray: Work in each hour; zero on the paths where the run does not go ahead.

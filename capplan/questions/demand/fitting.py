@@ -38,7 +38,6 @@ def fit_usage(usage: pd.DataFrame | None, a: DemandAssumptions, ends: dict[str, 
 
     Args:
         usage: The usage table, or None.
-        a: Assumptions.
         ends: Last days of workloads, where they are known.
 
     Returns:

@@ -92,7 +92,6 @@ def forecast_demand(
         usage: The usage table: ten-minute to monthly rows; may be empty if there is a roadmap.
         events: The events table, or None.
         training_runs: The training_runs table, or None.
-        a: Assumptions.
         workloads: The workloads table, or None; gives units (for runs in exaflop, and for ranking hours).
         speeds: The speeds table, or None; lets hours be ranked by accelerators instead of by normalised load.
         stated: What people say of the future, or None: see `Stated`.
@@ -270,8 +269,6 @@ def total_demand(paths: pd.DataFrame, workloads: pd.DataFrame, by: str) -> pd.Da
     """Add up how much work will come to a team, a feature or a stage, or in all.
 
     Args:
-        paths: Paths of a Forecast.
-        workloads: The workloads table.
         by: Column of the workloads table (team, feature, stage, cost_center, ...), or "unit" for the company.
 
     Returns:

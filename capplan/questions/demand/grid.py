@@ -63,7 +63,6 @@ def make_grid(workload: str, region: str, part: pd.DataFrame, unmet_share: float
     """Put one series on a regular grid; missing intervals are NaN, and so are pauses.
 
     Args:
-        workload, region: Which series.
         part: time, demand, unmet, queue_known, refused_known; sorted by time.
         unmet_share: Share of what a ceiling hid that counts.
         notes: Repairs are appended here, in words.

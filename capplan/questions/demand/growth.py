@@ -117,7 +117,6 @@ def fit_growth(level: Array, periods_per_year: float) -> GrowthFit:
 
     Args:
         level: Demand a day in each period, oldest first, with a positive mean.
-        periods_per_year: Periods in a year.
 
     Returns:
         GrowthFit: Probabilities, tests and widths.
@@ -269,7 +268,6 @@ def growth_paths(fit: GrowthFit, numbers: Array, shocks: Array) -> Array:
     """Draw paths of the level (paths x periods).
 
     Args:
-        fit: What the history says.
         numbers: A uniform number for each path: which power and combination it follows.
         shocks: Standard normal shocks, paths x periods.
     """

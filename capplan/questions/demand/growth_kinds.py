@@ -137,7 +137,6 @@ def factors(history: int, periods_per_year: float) -> Factors:
 
     Args:
         history: Periods of history; see `bucket`.
-        periods_per_year: Periods in a year.
 
     Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 2.7 and algorithm 2.1.
     """

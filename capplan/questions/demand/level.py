@@ -113,7 +113,6 @@ def level_posterior(values: Array, periods_per_year: float, season_spreads: tupl
 
     Args:
         values: History on the scale of `Scale`.
-        periods_per_year: Periods in a year.
         season_spreads: Before any data, sine and cosine of each harmonic of the season are normal around zero with these deviations; empty
             = no season.
 

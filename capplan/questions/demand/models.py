@@ -75,7 +75,6 @@ def fit_level(history: History, season_spread: float = 0.0) -> LevelFit:
     judged on what it has seen. A tie within one percent goes to the combination, which is the safer bet.
 
     Args:
-        history: A repaired history.
         season_spread: How large a yearly season may be (deviation of its sine and cosine) where there are less than two cycles to see it.
 
     Returns:
@@ -190,10 +189,6 @@ def expected_path(fit: LevelFit, periods: int) -> Array:
     """Return the expected level of each period on the scale, season included and growth not.
 
     What the chosen candidate says beside the mean-reverting level fades beyond the tested horizon like any other departure.
-
-    Args:
-        fit: The level model.
-        periods: How many periods to return.
     """
     if fit.level is None:
         path = np.zeros(periods)

@@ -27,7 +27,6 @@ def outlook_courses(fit: Fit, months: pd.DatetimeIndex) -> pd.DataFrame:
     """Say for each credible kind of growth how far demand would lie from the median, month by month.
 
     Args:
-        fit: Fitted levels.
         months: First days of the months.
 
     Returns:
@@ -48,7 +47,6 @@ def outlook_table(fit: Fit, months: pd.DatetimeIndex) -> pd.DataFrame:
     """List the credible kinds of growth of each workload, likeliest first.
 
     Args:
-        fit: Fitted levels.
         months: First days of the forecast's months; the last three are the quarter that kinds are compared in.
 
     Returns:

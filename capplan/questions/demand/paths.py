@@ -108,10 +108,8 @@ def draw_cohorts(
     adds to what the history leaves unknown. Stated growth is taken as stated, undamped.
 
     Args:
-        fits: Level models.
         horizon_end: First instant after the horizon.
         a: Assumptions; paths, seed, growth and its band are used.
-        statements: What people state of growth.
 
     Returns:
         list of Cohort: One a cadence.

@@ -147,7 +147,6 @@ def planned_totals(planned: list[PlannedMonth], cohorts: list[Cohort], a: Demand
     """Give each path the planner's quantity of its own rank, so that paths go on to rise and fall with each other and with other workloads.
 
     Args:
-        planned: Months that are taken.
         cohorts: Sample paths of what is forecast here; a workload without any follows one rank of its own on each path.
         a: Assumptions; paths and seed are used.
     """

@@ -28,7 +28,6 @@ def score_planned(usage: pd.DataFrame | None, planned: list[PlannedMonth], a: De
     Args:
         usage: The usage table, or None.
         planned: Months as a planner stated them; those with a day they were made on, that are past and whole in the usage, are scored.
-        a: Assumptions.
 
     Returns:
         pandas.DataFrame: workload, region, made_on, months (number scored), planner_pinball and own_pinball (mean loss over the planner's

@@ -129,7 +129,6 @@ def simulate_quarters(cohorts: list[Cohort], known: Known, ranking: Ranking, qua
         cohorts: Sample paths of levels and shapes.
         known: What is known about the future.
         ranking: How work in different units is added.
-        quarters: Quarters to simulate.
         a: Assumptions; paths, load_blocks, hours_convention, seed and event_strength are used.
 
     Returns:

@@ -11,7 +11,6 @@ def scaled_forecast(forecast: Forecast, factor: float) -> Forecast:
     """Multiply what will come by a factor; what was measured stays as it is.
 
     Args:
-        forecast: A forecast.
         factor: 1 leaves it unchanged.
     """
     if factor == 1.0:

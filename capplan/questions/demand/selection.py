@@ -128,8 +128,6 @@ def choose(
 
     Args:
         values: History on the scale that candidates work on (usually logarithms).
-        horizon: Steps ahead.
-        candidates: Forecasters by name.
         origins: Sizes of history to forecast from.
         natural: From the candidates' scale to the unit of the series, where scores are taken.
         steps: Length of the returned path, where it is longer than the tested horizon.

@@ -47,7 +47,6 @@ def forecast_series(
 
     Args:
         history: series, time, quantity; regular intervals, any row order.
-        horizon: Steps ahead.
         seasons: Season lengths in steps, for example (24, 168) for hours; empty for none.
         quantiles: Probabilities; 0.5 is added where it is missing.
 
@@ -122,7 +121,6 @@ def forecast_values(
 
     Args:
         values: History, oldest first.
-        horizon: Steps ahead.
         seasons: Season lengths in steps; those the history does not hold twice are left out.
         quantiles: Probabilities, ascending.
 

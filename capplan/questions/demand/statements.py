@@ -79,7 +79,6 @@ def apply_statements(levels: Array, years: Array, share: float, statements: list
         years: End of each period, in years after the history.
         share: Share of the workload's demand that this series carries.
         statements: Those of its workload.
-        seed: Seed of the draws.
     """
     for statement in statements:
         if statement.kind == "growth":

@@ -41,9 +41,6 @@ def joint_normals(fits: list[LevelFit], shape: tuple[int, int], seed: list[int],
     e, shrunk, while each series' numbers depend on its own past alone.
 
     Args:
-        fits: Level models of one cadence.
-        shape: Paths, and numbers of each.
-        seed: Of the draws.
         as_of: Day of the plan, from which past periods are counted.
 
     Source: Wu, Jackknife, bootstrap and other resampling methods in regression analysis, Annals of Statistics 1986 (random multipliers of

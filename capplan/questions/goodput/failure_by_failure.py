@@ -28,10 +28,8 @@ def simulate_failures(
     .. math:: X \sim \text{Weibull}(k),\quad E[X] = 1/\lambda
 
     Args:
-        work_hours: Work of a run.
         interval_hours, write_hours, restart_hours: Work between checkpoints, time of a write, paid time from a failure until work goes on.
         interruptions_per_hour (lambda):
-        runs: Runs that are played.
         seed: Same seed, same failures.
         shape (k): 1 = without memory; below 1 failures come in clusters, as on ageing or faulty nodes.
 

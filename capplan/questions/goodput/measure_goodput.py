@@ -28,7 +28,6 @@ def measure_goodput(
     run, r failures of one accelerator in an hour, m accelerators in a machine and s interruptions of a spot machine in an hour.
 
     Args:
-        failures: The table of failures.
         a: Size of the run, checkpoints, restarts, input and idle time.
         prices (optional): What `price_hours` returns; without it each fleet of `failures` is a row, without a price.
         availability (optional): Records of spot availability (trace, start_hours, hours, machines, offer_id). A spot offer with a record,

@@ -169,9 +169,6 @@ def build_ledger(
             are there, and the costs of each path.
         work: workload, quarter, quantity (expected, in the workload's unit): for API tokens, and for the shares of teams.
 
-    Returns:
-        Ledger
-
     Raises:
         CapplanError: Where contracts contradict their payments, a model has no list price, a currency no rate, or a budget no measure.
     """

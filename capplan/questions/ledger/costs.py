@@ -36,7 +36,6 @@ def contracts_to_book(commitments: pd.DataFrame, payments: pd.DataFrame, provide
 
     Args:
         commitments, payments: The tables of these names, contracts as `signed` returns them.
-        providers: Provider by SKU.
         a: What was paid upfront was paid before `as_of`, at the latest the day before.
 
     Raises:
@@ -78,7 +77,6 @@ def departure_entries(departures: pd.DataFrame, commitments: pd.DataFrame, asset
     Args:
         departures: contract_id, provider, day, machines, not_owed_usd, exit_usd, firm of the plan.
         commitments, assets: What `signed` and `owned` return; what was prepaid of it is written off on the day.
-        a: Payment terms.
     """
     found: list[Entry] = []
     held, own = commitments.set_index("name"), assets.set_index("name")
@@ -174,7 +172,6 @@ def usage_entries(dispatch: pd.DataFrame, bearers: dict[str, list[tuple[Bearer, 
     Args:
         dispatch: quarter, class, source, provider, expected_usd; only sources that somebody invoices are booked.
         bearers: Teams and their shares by class.
-        a: Payment terms.
     """
     found: list[Entry] = []
     billed = dispatch[dispatch["source"].isin([*BY_USE, *MOVED])]
@@ -195,7 +192,6 @@ def late_entries(costs: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
 
     Args:
         costs: path, probability, quarter, component, usd: the cost table of a purchase plan.
-        a: Payment terms.
     """
     late = costs[costs["component"] == "late_delivery"]
     saved = (late["probability"] * late["usd"]).groupby(late["quarter"]).sum()
@@ -248,7 +244,6 @@ def site_entries(
     Args:
         sites, skus: The tables of these names; machines draw the power_kw of their SKU at full load.
         assets: What `owned` returns.
-        purchases: Purchases of the plan.
         months: First days of the months that are planned.
         a: Hours of a month, useful life, payment terms.
     """

@@ -144,7 +144,6 @@ def macrs(cost_usd: float, recovery_years: int, quarter: int | None = None) -> t
     quarter of the tax year in which the property was placed in service.
 
     Args:
-        cost_usd: Its basis.
         recovery_years (N): 3, 5 (computers) or 7.
         quarter: Quarter of the tax year, 1 to 4, for the mid-quarter convention; None = the half-year convention, by its printed table.
 

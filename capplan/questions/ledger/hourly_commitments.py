@@ -24,7 +24,6 @@ def commitment_charges(
 
     Args:
         usd_per_hour: Committed dollars an hour, the part paid upfront included.
-        hours: Hours of the term.
         upfront_share: Share paid at signing: 1 all, 0 nothing.
         used_usd (hours,): Usage of each hour at committed rates; what exceeds the commitment is charged on demand.
         on_demand_usd ((hours,), optional): What the usage above the commitment costs on demand.
@@ -90,9 +89,6 @@ def draw_dollar_plan(usage: pd.DataFrame, committed_usd_per_hour: float) -> Plan
         usage: hour, sku, machine_hours, on_demand_usd_per_hour : p, plan_usd_per_hour : q.
         committed_usd_per_hour (F): Dollars an hour that are paid in any case.
 
-    Returns:
-        PlanDraw
-
     Raises:
         CapplanError: If a plan's rate is zero or above the price on demand.
 
@@ -128,7 +124,6 @@ def burn_down(agreements: pd.DataFrame, charges: pd.DataFrame, as_of: pd.Timesta
     with C the sum committed, R what rolled over from the year before, D drawn already and b the eligible charges still to come.
 
     Args:
-        agreements: Table spend_agreements.
         charges: month, provider, usd (billed), discountable (does the agreement's discount apply?): charges from `as_of` on.
         as_of: Months before it are in `drawn_usd` already.
 

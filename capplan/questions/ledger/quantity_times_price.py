@@ -71,12 +71,7 @@ def priced_ledger(
     paid for use in a pool), the quantity weighs them.
 
     Args:
-        ledger, purchases, dispatch: The plan's answers.
-        a: What it was booked with.
         commitments, sites, spend_agreements, fx, other_costs: The book's tables of these names.
-
-    Returns:
-        Priced
     """
     lines = _flat(ledger)
     composition, by_use = _use(dispatch, a)

@@ -49,10 +49,7 @@ def reconcile(
     the token is in the bill only; its line shows the run rate the plan starts from.
 
     Args:
-        billing: Table billing.
-        entries: Ledger entries.
         commitments: Table commitments: which SKUs are under contract.
-        providers: Provider by SKU.
         as_of: Only months that ended by then are full.
         fx: Exchange rates, for bills in another currency.
 
@@ -216,7 +213,6 @@ def against_budgets(entries: pd.DataFrame, limits: pd.DataFrame, quarters: list[
     A budget of a region or an accelerator holds what is bought, and stands in no row here: the ledger books by provider, team and month.
 
     Args:
-        entries: Ledger entries.
         limits: Table limits; rows of the kind budget_usd, amounts in their own currency.
         quarters: Quarters that are planned; a limit on capex without a quarter also holds in those before them in which capex is paid.
         currency, fx: The book's currency, and table fx.

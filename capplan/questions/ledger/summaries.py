@@ -136,7 +136,6 @@ def spend_band(frame: pd.DataFrame, costs: pd.DataFrame, quarters: list[str], fi
     Args:
         frame: Ledger entries, with quarters.
         costs: path, probability, quarter, component, usd: the cost table of a purchase plan.
-        quarters: Quarters that are planned.
         first_month: Month of the year in which a fiscal year begins.
 
     Returns:

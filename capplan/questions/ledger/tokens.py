@@ -41,7 +41,6 @@ def request_usd(
 
     Args:
         model, provider: Names in the price list of the package genai-prices.
-        when: Day of the request.
         input_tokens, output_tokens: Tokens of one request; cached ones are part of the input. Prices may rise with the length of a single
             request, so requests are priced one by one and never as a sum.
         cached_share: Share of input tokens that are read from the provider's cache.
@@ -83,13 +82,7 @@ def service_usd(
     provider: str | None = None,
     batch_share: float | None = None,
 ) -> float:
-    """Price one request of a service on a day (USD), as `request_usd` does.
-
-    Args:
-        service: A row of services.
-        when: Day of the request.
-        model, provider, batch_share: Instead of the service's own.
-    """
+    """Price one request of a service on a day (USD), as `request_usd` does."""
 
     def share(name: str) -> float:
         value = service.get(name)
@@ -161,12 +154,7 @@ def _mean_price(
 
 
 def withdrawal_notes(services: pd.DataFrame, contracts: pd.DataFrame, workloads: pd.DataFrame, as_of: pd.Timestamp) -> list[str]:
-    """Name the models that API-only workloads call and that their contracts say are withdrawn.
-
-    Args:
-        services, contracts, workloads: Tables services, api_contracts and workloads.
-        as_of: Day of the plan.
-    """
+    """Name the models that API-only workloads call and that their contracts say are withdrawn."""
     called = services[services["workload"].isin(workloads.loc[workloads["host"] == "api", "workload"])]
     table = called[["workload", "model"]].merge(contracts.dropna(subset=["withdrawn_on"]), on=["workload", "model"])
     return [

@@ -26,7 +26,6 @@ def basis_of(component: str, contract_id: str, provider: str, status: str, pools
     Compute is all P&L but stated other costs and the tokens of workloads that run on model APIs alone.
 
     Args:
-        component, contract_id, provider, status: Of a ledger entry.
         pools: Provider, accelerator and whether capacity is held, of each contract, machine and purchase.
 
     Examples:
@@ -98,7 +97,6 @@ def work_costs(
         frame: Ledger entries, with quarters.
         pools: See `basis_of`.
         dispatch: See `basis_shares`.
-        quarters: Quarters that are planned.
 
     Returns:
         DataFrame: quarter, basis, class (empty where no work bears it), about (what no work bears, in words), share, usd, amount.

@@ -62,9 +62,6 @@ def check_placement(problem: Problem, best: Placement, told: Told, objective: st
     A task lasts as long as it does on its nodes, allowed or not, and one that is not placed counts nowhere.
 
     Args:
-        problem: The pipeline on its nodes.
-        best: The placement that was found.
-        told: What is proposed.
         objective: placement_objective of the assumptions.
     """
     found = _Checking(problem, told)

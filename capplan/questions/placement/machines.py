@@ -52,7 +52,6 @@ def machines_of(nodes: pd.DataFrame, runs_on: set[str], origin: pd.Timestamp, a:
     """Write out one row a node and sort equal ones of a site into groups; nodes that durations name are groups of their own.
 
     Args:
-        nodes: Table nodes, filled.
         runs_on: Names that durations are given for.
         origin: Hour 0.
     """
@@ -149,9 +148,6 @@ def links_of(machines: Machines, links: pd.DataFrame, a: PlacementAssumptions, f
 
     A row holds in both directions, unless another one states the way back. Between sites there is no default: what no row joins, no data
     can pass.
-
-    Args:
-        links: Table links, filled.
     """
     nodes = machines.nodes
     levels = (

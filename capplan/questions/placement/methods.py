@@ -64,7 +64,6 @@ def run(
 
     Args:
         order (tasks,):
-        weights: What is liked: see Rule.
         limit ((tasks,), optional): Hours by which tasks should end: choices that keep it go first.
         fixed: Group and nodes that a task must take.
 

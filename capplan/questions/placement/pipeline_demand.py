@@ -9,9 +9,6 @@ from capplan.units import quarter_end, quarter_of, quarter_start
 def demand_by_stage(schedule: pd.DataFrame) -> pd.DataFrame:
     """Sum accelerator-hours and money by quarter, stage and kind of node; a task over a quarter's end counts in each by its hours there.
 
-    Args:
-        schedule: Of a Placement.
-
     Returns:
         DataFrame: [quarter, stage, kind, accelerator, accelerator_hours, usd].
     """
@@ -55,8 +52,6 @@ def as_training_runs(schedule: pd.DataFrame, tasks: pd.DataFrame, speeds: pd.Dat
     """Write tasks that name a workload as rows of the table training_runs, so that a plan can take them as demand.
 
     Args:
-        schedule: Of a Placement.
-        tasks: Table tasks.
         speeds: Table speeds: work of an accelerator-hour, in the workload's unit; a task on an accelerator without a speed is left out.
 
     Returns:

@@ -70,11 +70,7 @@ def place_tasks(
 
     Args:
         tasks, edges, nodes, links: Tables tasks, task_edges, nodes and links.
-        a: Objective, method, bandwidths, deadline.
         durations: Table task_durations: durations on single kinds of nodes.
-
-    Returns:
-        Placement
 
     Raises:
         BookError: Every fault of the tables at once.

@@ -24,7 +24,6 @@ def read_placement(problem: Problem, rows: pd.DataFrame, unread: Sequence[Fault]
     """Turn rows of a proposed placement into nodes and starts.
 
     Args:
-        problem: The pipeline on its nodes.
         rows: Rows of `book.proposed.Proposed`.
         unread: Cells that could not be read.
 

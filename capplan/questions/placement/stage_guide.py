@@ -44,8 +44,6 @@ def stage_guide(
 
     Args:
         skus, offers, accelerators, models, serving_runs: Tables of these names; the cheapest price by the hour counts.
-        names: Models to look at.
-        a: MFU, batch, sequence of training.
 
     Returns:
         DataFrame: [stage, model, sku, accelerator, machines, fits, reason (why not), speed (of those machines, an hour), unit, basis

@@ -24,9 +24,7 @@ def best_layers(periods: Periods, step: int, bought: pd.DataFrame | None = None,
     signing it later costs less. With one term and steady demand this is the newsvendor's commitment.
 
     Args:
-        periods: The pool.
         step: Quarter in which all contracts start, counted from the first planned one.
-        bought: Purchases made before.
         only: A term, where no other may be used.
 
     Returns:

@@ -42,15 +42,11 @@ def mix_portfolio(
     Args:
         demand, speeds: What `class_demand` and `class_speeds` return.
         prices: What `price_hours` returns, of the offers that may be bought.
-        a: Assumptions.
         classes: What `class_table` returns.
         holdings: What `holdings_of` returns: contracts and machines already there, which serve first.
         limits: The limits table; caps of on demand and spot count.
         usage, workloads: Measured work and its classes, for the rules that look back.
         rehearsal: A forecast made earlier, to see what each rule would have cost.
-
-    Returns:
-        Portfolio
 
     Raises:
         CapplanError: If some work can be served by no offer and no contract, or a price or load is no number.

@@ -70,7 +70,6 @@ def holdings_of(
     """List contracts and machines already there.
 
     Args:
-        commitments, assets, skus, offers, sites: Tables of the book.
         life_years: Life of machines for which the table states none.
 
     Returns:

@@ -102,7 +102,6 @@ def rules(pool: Pool, hours: pd.DataFrame, usd_per_hour: float, a: ProcurementAs
     Args:
         pool: The pool; use that a contract covers already is no reason to buy.
         hours: Its measured hours: time, accelerators.
-        usd_per_hour: Price of a committed accelerator-hour.
         a: The share of use that the coverage rule commits to.
 
     Returns:
@@ -142,12 +141,8 @@ def play_again(
     """Cost each rule on the quarter after the cutoff: what was known before decides, what was measured then counts.
 
     Args:
-        pool: The pool as it is.
         earlier: The pool with the forecast made at the cutoff, of one quarter.
-        hours: Measured hours, before and after.
-        rehearsal: The cutoff.
         usd_per_hour: Price of a committed accelerator-hour, taken as the same then.
-        a: Assumptions.
     """
     before, after = hours[hours["time"] < rehearsal.cutoff], hours[hours["time"] >= rehearsal.cutoff]
     if before.empty or after.empty or not np.isfinite(pool.on_demand_usd):

@@ -27,7 +27,6 @@ def purchase_table(choices: Choices, lots: np.ndarray) -> pd.DataFrame:
     """List what is bought or renewed (not what is left, see `explain.leaving`), with its whole contract value and the day to sign.
 
     Args:
-        choices: Decisions.
         lots (n,): Lots of each.
     """
     chosen = np.flatnonzero((lots > 0) & (choices.table["kind"] != DEPARTURE).to_numpy())
@@ -139,7 +138,6 @@ def served_once(load: np.ndarray, recourse: Recourse, decisions: sparse.csr_matr
 
     Args:
         load (points, D): Load of each planned point.
-        recourse: Its columns.
         decisions (P, r): What the dispatch does; planned points come first.
     """
     columns, row = recourse.columns, recourse.columns["row"].to_numpy(int)

@@ -84,7 +84,6 @@ def decide(problem: Problem, *, warm: Warm | None = None, proof: Effort | None =
     """Build and solve the purchase program.
 
     Args:
-        problem: Tables and assumptions.
         warm: What an earlier decision left (`Decided.solution.warm`): its cuts hold where only first-stage costs, limits or the risk weight
             moved, its bases also where prices by the hour or demand did. Which of several plans within the gap is found may depend on it.
         proof: How much is done to bound what any plan could cost where spend agreements run (elsewhere the bounds come with the solution);

@@ -70,7 +70,6 @@ def kept_answer(problem: Problem, bought: Mapping[tuple[str, str], float]) -> Fi
     It is an upper bound of what the best plan costs, with budgets and agreements paid as they are broken or left unspent.
 
     Args:
-        problem: Tables, and the other assumptions.
         bought: Lots by offer and quarter; what is not on offer any more is not bought, and minimum and maximum lots hold.
     """
     found = state_problem(problem)

@@ -29,12 +29,8 @@ def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None =
     undone, at every load block of every quarter (`recourse.build_recourse` has its equations).
 
     Args:
-        problem: Tables and assumptions.
         tell: Told of the decision before it is explained.
         fresh: Demand on paths that the problem does not have: then each purchase due now gets a verdict from them.
-
-    Returns:
-        Purchases
 
     Raises:
         CapplanError: Where inputs contradict each other, or no plan satisfies all limits; then the limits that clash are named.

@@ -11,7 +11,6 @@ def measured_work(usage: pd.DataFrame, until: pd.Timestamp) -> pd.DataFrame:
     """Sum measured work up by month, for months that were measured to their end.
 
     Args:
-        usage: Table usage.
         until: Instant up to which was measured; the month it lies in does not count.
 
     Returns:
@@ -32,7 +31,6 @@ def held_against(planned: pd.DataFrame, measured: pd.DataFrame, until: pd.Timest
     Args:
         planned: workload, region, month, expected, low, high.
         measured: See `measured_work`.
-        until: As there.
 
     Returns:
         DataFrame: workload, region, month, planned, actual, low, high.

@@ -41,7 +41,6 @@ def judge_requests(requests: pd.DataFrame, usd_per_accelerator_hour: Mapping[str
     for work that computes a share u of its time where u* is usual.
 
     Args:
-        requests: Table capacity_requests.
         usd_per_accelerator_hour: Price by accelerator; the key "" holds for requests that name none.
         a: bottleneck_wait_share, usual_utilisation_share, memory_full_share.
 

@@ -21,9 +21,6 @@ def plans_apart(before: AcceptedPlan, after: AcceptedPlan) -> pd.DataFrame:
 
     with the drivers of `bridge.variance_bridge` in the months that both plan: here the later plan stands where the bill stands in a review.
 
-    Args:
-        before, after: Two plans in one currency.
-
     Returns:
         DataFrame: driver, meaning, amount: the earlier plan first, the later last; the steps add up to the cent.
 

@@ -37,7 +37,6 @@ def portfolio_verdicts(
         economics: See `scoreboard.unit_economics`.
         flags: See `flags.work_flags`.
         options: Ways to spend less, of workloads in `economics`; others are left out.
-        months: Months that were reviewed.
         a: usual_utilisation_share.
 
     Returns:

@@ -44,8 +44,6 @@ def run_costs(
         jobs: Table jobs; those with a run_id count, however they ended.
         training_runs, workloads: The tables of these names: for the size of a run (its quantity, or 6 x parameters x tokens where its
             workload counts exaflop), its owner and team.
-        spent: SPEND of the months reviewed.
-        months: The months reviewed.
 
     Returns:
         table: COLUMNS, the dearest run first: work and amount_per_unit are missing where the roadmap does not state a size, overrun_share

@@ -23,8 +23,6 @@ def vendor_register(
     Args:
         spend: SPEND that lies ahead (see `spend_rows`).
         tables: commitments (with the provider of each), services, api_contracts, and usage (of the months that are reviewed).
-        as_of: Day of the review.
-        currency: Of the amounts.
         a: price_change_share: the rise of prices that is costed.
 
     Returns:

@@ -58,7 +58,6 @@ class ScalingFit:
         """Say what each curve gives on one number of accelerators.
 
         Args:
-            accelerators: How many.
             confidence_share: Probability that the band covers.
 
         Returns:
@@ -119,9 +118,6 @@ def fit_scaling(runs: pd.DataFrame, a: ScalingAssumptions) -> ScalingFit:
     Args:
         runs: accelerators, throughput; optional curve, unit (times are turned into rates), scaling, global_batch.
         a: Law to answer with, threshold of a worthwhile accelerator, confidence of bands.
-
-    Returns:
-        ScalingFit
 
     Raises:
         CapplanError: For fewer than three different counts, counts below 1, mixed or missing units.

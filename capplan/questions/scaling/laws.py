@@ -29,7 +29,6 @@ def usl_throughput(accelerators: np.ndarray | float, alpha: float, beta: float, 
         accelerators (N):
         alpha: Contention: share of the work that goes through one queue.
         beta: Coherency: cost of keeping each pair in agreement.
-        gamma: Throughput of one.
 
     Source: N. J. Gunther, Guerrilla Capacity Planning, Springer, 2007.
 
@@ -169,9 +168,6 @@ def fit_law(name: str, accelerators: np.ndarray, throughput: np.ndarray) -> Law:
     Args:
         name: usl, amdahl, gustafson or power.
         accelerators, throughput: The points; at least as many different counts as the law has parameters.
-
-    Returns:
-        Law
     """
     from scipy.optimize import least_squares, nnls
 

@@ -66,16 +66,12 @@ def replay_trace(
         arrivals_seconds, services_seconds: Instants of arrival from the start of the trace, ascending, and the time each request holds a
             slot.
         slots: Requests one replica serves at once.
-        accelerators: Accelerators of one replica.
         floor_replicas: Replicas the fleet never falls below, one number an hour of the trace (a schedule); ordered a cold start ahead.
         allowed_seconds: Wait within which a request still meets its target.
         a: Assumptions: cold start, warm pool, quota, headroom, spare replicas, rhythm of the autoscaler, admission rule.
         reactive: Does the fleet grow with the load? Without it only the schedule counts.
         weight: Requests each row of the trace stands for.
         small_cost_share: Accelerator time of a routed request over that of one here; the assumption where none is given.
-
-    Returns:
-        Replay
 
     Raises:
         CapplanError: If the trace is out of order or longer than the schedule, a replica has no slot, or the quota holds no replica.

@@ -118,7 +118,6 @@ def evidence_of(runs: pd.DataFrame, models: pd.DataFrame, accelerators: pd.DataF
 
     Args:
         runs: From `usable_runs`.
-        models, accelerators: Tables of these names.
     """
     runs = runs[runs["model"].isin(models["model"]) & runs["accelerator"].isin(accelerators["accelerator"])]
     if runs["curve"].nunique() < FEWEST_CURVES:

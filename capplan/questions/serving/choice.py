@@ -47,10 +47,8 @@ def accelerator_choices(
     """Say what each accelerator serves an hour within the latency targets, and what the whole traffic costs on it.
 
     Args:
-        service: A row of services.
         points: From `operating_points`.
         prices: From `cheapest_hours`.
-        a: Assumptions.
         traffics: Requests of each hour, one array a fleet (region).
         first_token_seconds: Target for the first token; the service's own where none is given.
 
@@ -89,9 +87,7 @@ def speed_check(workload: str, choices: pd.DataFrame, speeds: pd.DataFrame) -> p
     """Hold the book's stated speeds against the throughput known of the model within its latency target.
 
     Args:
-        workload: Served workload, in requests.
         choices: From `accelerator_choices`.
-        speeds: The speeds table.
 
     Returns:
         DataFrame: workload, accelerator, stated, found, lower, upper (requests per accelerator-hour), stated_basis, basis, agrees.
@@ -121,7 +117,6 @@ def length_notes(services: pd.DataFrame, requests: pd.DataFrame | None) -> list[
     """Name every service whose stated tokens are far from those of the request log: a fleet is sized on the length of its requests.
 
     Args:
-        services: The services table.
         requests: The table requests (workload, requests, input_tokens, output_tokens); None or empty where there is no log.
     """
     if requests is None or requests.empty:

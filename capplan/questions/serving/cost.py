@@ -17,7 +17,6 @@ def fleet_components(hours: pd.DataFrame, spare_replicas: int, usd_per_accelerat
     Args:
         hours: Rows of `size_fleet`: replicas, accelerators, busy_share.
         spare_replicas: Replicas beyond the need in every hour with traffic.
-        usd_per_accelerator_hour: Price.
 
     Returns:
         dict: busy, headroom, spare (USD); their sum is the fleet's bill.

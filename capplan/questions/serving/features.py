@@ -24,8 +24,6 @@ def features_of(
 
     Args:
         setups: Filled in by `complete`.
-        roof: Its roofline.
-        models, accelerators: Tables of these names.
         known: Column and value of each category that has been measured.
     """
     model, machine = rows_of(models, "model", setups["model"]), rows_of(accelerators, "accelerator", setups["accelerator"])

@@ -29,8 +29,6 @@ def floors(done: pd.DataFrame, roof: pd.DataFrame, models: pd.DataFrame, acceler
 
     Args:
         done: Setups, filled in by `complete`.
-        roof: Their roofline.
-        models, accelerators: Tables of these names.
 
     Returns:
         DataFrame: first_token_seconds, token_seconds, request_seconds.
@@ -60,7 +58,6 @@ def hold(parts: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], least: pd.DataF
     Args:
         parts: Values, lower and upper ends; columns first_token_seconds, token_seconds, request_seconds.
         least: From `floors`.
-        output_tokens: Of each request.
     """
     values, lower, upper = parts
     raised = pd.Series(False, index=values.index)

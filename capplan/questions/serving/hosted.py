@@ -72,10 +72,7 @@ def host_service(
     speeds table names for the workload and that are offered; all that are offered, where it names none.
 
     Args:
-        row: A row of services.
-        usage, serving_runs, models, accelerators, speeds, surfaces, latency_parts: Tables of these names.
         prices: From `cheapest_hours`.
-        a: Assumptions.
         points: How it could run (`Hosted.points`), where that is known already: no latency target changes it.
 
     Raises:

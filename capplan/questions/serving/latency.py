@@ -135,9 +135,6 @@ def latency_budget(
         waits: Wait for a slot of each workload.
         quickest: The quickest any listed machine is, by workload: it tells a machine that is too slow from a target no hardware meets.
 
-    Returns:
-        Budget
-
     Raises:
         CapplanError: If a 95th percentile lies below its median, or a surface's workload has no operating point.
     """

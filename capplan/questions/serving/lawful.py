@@ -79,7 +79,6 @@ class Ladder:
         others wait: its first and further tokens are no measure for one that holds all, its whole requests are.
 
         Args:
-            seconds: One a row.
             rank: Basis of each row; all alike where none is given.
             whole: Are these times of whole requests?
         """
@@ -113,7 +112,6 @@ def ladder_of(
 
     Args:
         setups: Filled in by `complete`; their weights fit.
-        models, accelerators: Tables of these names.
         known: Column and value of each category that has been measured.
         worse: For an accelerator, those that are no better, from `no_better`; None = each setup stands for itself.
     """

@@ -183,7 +183,6 @@ def fit_blend(features: pd.DataFrame, roof: Values, parts: Values, target: Value
         roof: Logarithm of the roofline; the trees learn what is added to it.
         parts: Seconds, one column a part of the roofline.
         target: Logarithm of the measured seconds.
-        seed: Seed of the trees.
     """
     from sklearn.ensemble import HistGradientBoostingRegressor
 

@@ -89,10 +89,6 @@ def lever_savings(traffic: pd.DataFrame, bench: Bench, a: ServingAssumptions) ->
     Args:
         traffic: hour, requests.
         bench: Points, request, model, machine, targets and price.
-        a: Assumptions of the levers.
-
-    Returns:
-        Levers
 
     Raises:
         CapplanError: If no operating point meets the targets.

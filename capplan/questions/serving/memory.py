@@ -124,7 +124,6 @@ def replica_memory(
         accelerators: Accelerators that share the copy.
         tokens_per_request: Longest mean length of a request in the cache: input and output tokens.
         precision, cache_precision: Number formats of weights and cache; the cache's goes with the weights where none is asked for.
-        reserve_share: Share of memory kept free.
 
     Returns:
         Replica: With concurrency 0 where the weights alone do not fit.

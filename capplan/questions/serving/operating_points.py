@@ -109,9 +109,6 @@ def operating_points(
     others allow it, and modelled elsewhere.
 
     Args:
-        service: A row of services.
-        serving_runs: Measurements.
-        a: Assumptions.
         models, accelerators: Tables of these names; the reference facts where none are given.
         names: Accelerators to look at; all that were measured with this model, or all there are, where none are named.
 

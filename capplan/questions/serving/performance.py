@@ -46,7 +46,6 @@ def replica_performance(
         setups: One row a question: model, accelerator, accelerators (of one replica), engine, precision, input_tokens, output_tokens,
             concurrency (requests in progress in the replica); optionally the parallelism, as in serving_runs.
         serving_runs, models, accelerators: Tables of these names; serving_runs may be empty.
-        a: Assumptions; see PerformanceAssumptions.
 
     Returns:
         DataFrame: The setups with first_token_seconds, token_seconds, request_seconds (means), output_tokens_per_second (of the replica),

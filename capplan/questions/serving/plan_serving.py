@@ -71,15 +71,10 @@ def plan_serving(
     """Size every hosted service on the last four weeks of its traffic, and look at one of them closely.
 
     Args:
-        services, workloads, usage, serving_runs, models, accelerators, speeds, surfaces, latency_parts: Tables of these names.
         prices: From `cheapest_hours`.
-        a: Assumptions.
         other_costs: Rows of other_costs of one month.
         api_usd_per_request: What a request costs at an API, by workload, for services that are called and not hosted.
         requests: The table requests, where there is a request log: its tokens are held against those the services state.
-
-    Returns:
-        Serving
 
     Raises:
         CapplanError: If no service is hosted, one has no traffic, no machine holds a model, or none meets a target.

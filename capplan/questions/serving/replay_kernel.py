@@ -36,7 +36,6 @@ def replay_steps(
     Args:
         arrivals, durations: Seconds of arrival (ascending) and of service of each request.
         floor: Replicas the fleet never falls below, one number an hour; ordered a cold start and two looks ahead.
-        step: Seconds of a step.
         slots: Requests a replica serves at once.
         reactive: Does the fleet grow beyond the floor with the load?
         headroom, spare, warm, quota: Free share of slots aimed at, replicas beyond the need, replicas kept loaded, most replicas that are

@@ -132,7 +132,6 @@ def roofline(setups: pd.DataFrame, models: pd.DataFrame, accelerators: pd.DataFr
     Args:
         setups: model, accelerator, accelerators, engine, precision, input_tokens, output_tokens, concurrency, and where it is known the
             parallelism (columns as in serving_runs).
-        models, accelerators: Tables of these names.
 
     Returns:
         DataFrame: One row a setup: first_token_seconds, token_seconds; their parts, which are weights_seconds, cache_seconds,

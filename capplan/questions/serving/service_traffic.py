@@ -90,7 +90,6 @@ def drawn_arrivals(rates_per_second: np.ndarray, arrival_cv2: float, rng: np.ran
     Args:
         rates_per_second: Requests a second, one value a minute.
         arrival_cv2 (c): Burstiness: 1 is a Poisson process, 0 evenly spaced.
-        rng: Source of randomness.
 
     Returns:
         ndarray: Seconds from the start, ascending.

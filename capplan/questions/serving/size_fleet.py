@@ -63,9 +63,6 @@ def staff_fleet(traffic: pd.DataFrame, point: pd.Series, output_tokens: float, f
         a (s, p, \eta): Share of requests within the target, peak within an hour, headroom; also burstiness and spare replicas (N+1), which
             come on top in every hour that has traffic.
 
-    Returns:
-        Fleet
-
     Raises:
         CapplanError: If traffic is negative or missing, or the operating point leaves no time to wait.
     """
@@ -117,8 +114,6 @@ def size_fleet(
     Args:
         service: A row of services: model, tokens of a request, latency targets.
         traffic: hour and requests, or rows of usage of this workload.
-        serving_runs: Measured points.
-        a: Assumptions.
         models, accelerators, names: As in `operating_points`.
         outside_seconds: What network, retrieval, guardrails and the like take of the target for the first token.
 

@@ -77,8 +77,6 @@ def cheapest_point(
         points: From `feasible_points`: concurrency c, accelerators g, held_seconds s, and usd_per_accelerator_hour \pi (1 where there is no
             such column; points without a price come last).
         traffics: Requests of each hour, one array a fleet.
-        first_token_seconds: Target for the first token.
-        a: Assumptions.
         work_shares: Accelerator time of a request over that at each point (levers); 1 where not given.
 
     Returns:
@@ -145,7 +143,6 @@ def replicas_for(requests: np.ndarray, slots: int, held_seconds: float, allowed_
     .. math:: c = a + \beta \sqrt{a\,(c_a^2 + c_s^2)/2}
 
     Args:
-        requests: Requests of each hour.
         slots: Requests one replica serves at once.
         held_seconds, allowed_seconds: How long a request holds its slot, and how long it may wait for one.
         a: Assumptions: rule, peak within the hour, share within the target, burstiness, headroom, spare replicas.
@@ -186,7 +183,6 @@ def fewest_servers(
 
     Args:
         loads: Offered loads, erlangs.
-        service_seconds: Mean time of service.
         allowed_seconds, share: Longest wait that is allowed, and the share of requests that must wait no longer, 0 to 1.
         arrival_cv2, service_cv2: Squared coefficients of variation of arrivals and service.
         highest_utilisation: Servers are added until no more than this share of them is busy on average.

@@ -39,7 +39,6 @@ def lay_load(inference_load: pd.DataFrame, origin: pd.Timestamp, seconds: float,
     Args:
         inference_load: [time (or hour), accelerators]: equal intervals; time is an instant, or a number of hours since the midnight before
             the first job.
-        origin: First submission.
         seconds: How far the steps must reach from it.
         covered: Up to where a load that is repeated is said in a note; empty = all of it.
 

@@ -13,7 +13,6 @@ def serving_load(
     A(t) = sum over workloads of (served + refused work an hour) / (work of an accelerator an hour).
 
     Args:
-        usage, workloads, speeds, nodes: Tables of the book.
         region: Region whose workloads are served; work of region "any" counts too. Empty = the one with the most load.
 
     Returns:

@@ -75,7 +75,6 @@ def shape_of(parameters: float, model: str | None = None, models: pd.DataFrame |
     Args:
         parameters (P): Parameters that work on a token.
         model: Name in the table of models; None or empty = the usual one.
-        models: Table of models.
         total: Parameters in all, where they are stated; else in the proportion of the model.
 
     Raises:

@@ -38,9 +38,6 @@ def fit_speed(rows: pd.DataFrame) -> Factors:
     Args:
         rows: One row a measured run: model, accelerator, precision, tokens_per_second (of one accelerator), and the columns of WORK, CHIP
             and LAYOUT.
-
-    Returns:
-        Factors
     """
     from scipy.optimize import least_squares
 

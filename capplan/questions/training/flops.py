@@ -32,7 +32,6 @@ def operations_per_token(
         layers, width, sequence_length (L, d, s): Layers, width of attention (heads x head size) and tokens in a sequence; 0 leaves the
             attention term out.
         recompute: What is computed again in the backward pass: nothing, attention, or all.
-        hardware: Count what is computed again.
 
     Returns:
         float or array: Operations for a token.

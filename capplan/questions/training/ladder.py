@@ -16,10 +16,8 @@ def ladder(shape: Shape, precision: str, sku: pd.Series, count: int, chosen: pd.
     """Lay a run out on its chosen machines in every way; of each rung and recomputation the fastest that fits, or the smallest.
 
     Args:
-        shape, precision: The model.
         sku, count: Its machine, as `machine_table` describes it, and the number of accelerators.
         chosen: Row of the frontier that is taken.
-        a: Assumptions.
 
     Returns:
         DataFrame: One row a rung and kind of recomputation, best first: as `RunStudy` says of its rungs.

@@ -109,7 +109,6 @@ def layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: Trai
 
     Args:
         shape, precision: Architecture and number format.
-        machine: Memory, links, network and rate.
         counts (n): Numbers of accelerators.
         a: Batch, sequence, recomputation, memory kept free.
 
@@ -241,7 +240,6 @@ def operations_counted(shape: Shape, a: TrainingAssumptions, recompute: Recomput
     """Return the operations of a token, as the scenario counts them; a search counts those of the mathematics, whatever it takes.
 
     Args:
-        shape, a: Architecture and assumptions.
         recompute: What is computed again; None = as the scenario says.
     """
     asked: Recompute = "none" if a.recompute == "fastest" else a.recompute

@@ -90,8 +90,6 @@ def plan_run(
         goodput (g): What `measure_goodput` returns: offer_id, goodput_share; with rows for several `accelerators` it is read between them
             by the logarithm. One share holds for all offers; None = nothing is lost but what the price of spot says.
         prices: What `price_hours` returns.
-        a: Utilisation, batch, recomputation, largest count.
-        accelerators, models: Reference tables.
         speeds: Published runs (table training_speeds): one like this run takes the place of what is worked out.
         counts: Numbers of accelerators to look at, rounded up to whole machines; None = up to 200 of each kind of machine.
 

@@ -46,7 +46,6 @@ def published_rates(
     Args:
         speeds: Table training_speeds; None = nothing is published.
         model, shape: The run's; a size other than the model's is another model.
-        models: Table of models.
         a: Sequence, batch, and how operations are counted.
     """
     if speeds is None or models is None or model is None or model not in set(models["model"]):
@@ -71,7 +70,6 @@ def rates_of(
     Args:
         run: Architecture, number format and `published_rates`.
         machine, a: As in `chosen_layouts`.
-        chosen: What it returned.
         scaled: Share of the speed that a measured scaling curve leaves beside the layout's losses, by count; published runs hold theirs.
     """
     shape, precision, published = run

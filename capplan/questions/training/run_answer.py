@@ -80,9 +80,6 @@ def study_run(
     Args:
         run, skus, scaling, goodput, prices, a, accelerators, models: As in `plan_run`.
 
-    Returns:
-        RunStudy
-
     Raises:
         CapplanError: As `plan_run`; and where no machine fits the run on the count the scenario sets.
     """

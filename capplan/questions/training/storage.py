@@ -61,11 +61,8 @@ def run_storage(
     .. math:: B_\text{burst} = S/\delta,\qquad B_\text{mean} = S/(\tau + \delta),\qquad B_\text{data} = x\,b
 
     Args:
-        shape, precision, tokens: The run.
         tokens_per_second (x): While it trains.
-        machines: That write together.
         interval_minutes (tau): Work between two checkpoints; infinite = none is written.
-        days: How long it trains.
         a: Write time (delta), bytes of a token (b), network for transfers.
 
     Returns:

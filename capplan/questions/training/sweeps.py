@@ -81,10 +81,6 @@ def plan_sweep(usd_per_accelerator_hour: float, a: TrainingAssumptions) -> pd.Da
 
     with P accelerators in the pool, k for a trial, h hours an epoch: trials of a round run in waves.
 
-    Args:
-        usd_per_accelerator_hour: Price of a productive accelerator-hour.
-        a: Trials, epochs, stopping rules, pool.
-
     Returns:
         DataFrame: method, trials, epochs (of training in all), epochs_without_stopping, saved_share, waves, hours, accelerators (at once),
             accelerator_hours, usd.

@@ -45,10 +45,6 @@ def compare_ways(
     .. math:: K = K_\text{once} + 12\,v\,c,\qquad C_\text{tune} = 6ND',\qquad C_\text{LoRA} = 4ND'
 
     Args:
-        shape, precision: The model.
-        scratch_exaflop: Work of the whole training.
-        tflops_per_accelerator: Rate after all losses.
-        usd_per_accelerator_hour: Price of a paid accelerator-hour.
         memory_gib: Memory of one accelerator that is free.
         a: Tokens of one's own (D'), tuning runs, months and tokens a month (v), prices of tokens (c).
 

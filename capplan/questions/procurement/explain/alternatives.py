@@ -76,8 +76,6 @@ def compare_alternatives(
     """Cost the plan beside what else could be done, all by the dispatch that the plan gets (`dispatch.Court`).
 
     Args:
-        work, choices, recourse, model, solution: The problem and its solution.
-        a: Assumptions.
         signed: Are there contracts that could be renewed?
         further: Other first stages to hold against the plan: name, first stage, meaning.
 
@@ -254,7 +252,6 @@ def value_information(model: Model, solution: Solution, alternatives: pd.DataFra
 
     Args:
         model, solution, alternatives: The problem, its solution, and what `compare_alternatives` returns.
-        a: Assumptions.
 
     Returns:
         DataFrame: Columns as in `answer.Purchases.information`.

@@ -111,9 +111,7 @@ def check_plan(found: Decided, proposed: pd.DataFrame, currency: Currency = DOLL
     than any plan that keeps the limits.
 
     Args:
-        found: The solved problem.
         proposed: Rows of `book.proposed.Proposed`.
-        currency: In what amounts are said.
 
     Raises:
         BookError: Every row that cannot be understood, at once.

@@ -55,7 +55,6 @@ def what_must_give(model: Model, recourse: Recourse, work: Work, quarters: Seque
     least that must give.
 
     Args:
-        model, recourse, work: The problem.
         quarters: Labels of the planned quarters.
         level: Share of each class's work that must be served.
 

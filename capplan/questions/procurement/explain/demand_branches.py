@@ -43,9 +43,7 @@ def demand_branches(work: Work, known_quarters: int, count: int) -> tuple[np.nda
     """Tell paths apart by the accelerator-hours they need up to the next review.
 
     Args:
-        work: Demand at every point.
         known_quarters: Quarters whose demand is known at the review.
-        count: Most branches.
 
     Returns:
         (branch, share): Branch of each path, numbered from low to high demand, each of about the same probability; and its demand relative
@@ -90,7 +88,6 @@ def plan_branches(
 
     Args:
         work, choices, model, solution: The problem, and its solution in which every purchase is the same on all paths.
-        plan: Its purchases.
         a: Branches, review interval, risk weight, gap.
 
     Returns:

@@ -38,8 +38,6 @@ def departure_table(choices: Choices, model: Model, solution: Solution, evaluato
     """List what the plan leaves, and what each of it saves against keeping it beside all else that the plan does, risk-weighted.
 
     Args:
-        choices, model, solution: The problem and its solution.
-        evaluator: What costs a first stage.
         a: Risk weight and tail share.
 
     Returns:

@@ -46,7 +46,6 @@ def match_rows(found: Stated, proposed: pd.DataFrame, unread: Sequence[Fault] = 
     """Find the decision that each proposed row stands for.
 
     Args:
-        found: The problem.
         proposed: Rows of `book.proposed.Proposed`.
         unread: Cells that could not be read.
 

@@ -67,9 +67,6 @@ def explain(
     value of one more accelerator by the hour from the duals of all points at the plan, :math:`-\sum_p \omega_p \pi_p`.
 
     Args:
-        work, market, choices, recourse, model, solution: The problem and its solution.
-        bought: The plan's purchases.
-        a: Assumptions.
         stopped_by: What ended the search, as in `answer.Proof`.
         signed: Are there contracts that could be renewed?
         further: Other first stages to hold against the plan: name, first stage, meaning.

@@ -30,7 +30,6 @@ def in_words(
     Args:
         purchases, alternatives, information, rejected, proof: Parts of the answer, as in `answer.Purchases`.
         limits: Its binding and its limit_lots.
-        a: Assumptions.
 
     Returns:
         DataFrame: about, words.

@@ -190,7 +190,6 @@ def rejected_offers(neighbours: Neighbours, reduced_costs: np.ndarray) -> pd.Dat
     the relaxation in which parts of lots can be bought.
 
     Args:
-        neighbours: The plan's neighbours.
         reduced_costs (choices,): What a lot of each choice would add in that relaxation.
 
     Returns:

@@ -56,7 +56,6 @@ def trace_frontier(problem: Problem, a: FrontierAssumptions) -> Frontier:
     another takes its place there; then expected cost rises and CVaR falls along the frontier. The lower bound of each weight is its own.
 
     Args:
-        problem: The tables.
         a: Assumptions, instead of the problem's own.
 
     Source: Rockafellar and Uryasev, "Optimization of conditional value-at-risk", Journal of Risk 2 (2000); the blends are the supported

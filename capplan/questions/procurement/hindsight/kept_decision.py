@@ -45,8 +45,6 @@ def keep_decision(problem: Problem, signed: Signed, warm: Warm | None = None) ->
     .. math:: r = \frac{\min_{x:\,x_{now} = \bar x}\, z(x) - \min_x z(x)}{\min_x z(x)}
 
     Args:
-        problem: Tables, and the other assumptions.
-        signed: The decision.
         warm: What a question like it left: where recourse costs the same, its bases serve again, whatever demand is.
     """
     found = decide(problem, warm=warm, proof=None)

@@ -38,7 +38,6 @@ def judge_purchases(found: Decided, fresh: pd.DataFrame) -> pd.DataFrame:
     unspent agreements, penalties of soft budgets, use steered by them) is judged on the plan's own paths and added to both ends.
 
     Args:
-        found: The decision.
         fresh (path, probability, class, region, quarter, block, hours, work_per_hour): Paths the plan was not made for; their numbers
             differ from the plan's.
 

@@ -142,10 +142,7 @@ def prove(model: Model, best: tuple[Model, Solution], a: ProcurementAssumptions,
     says how much use a plan may count on: as much of it as leads to a plan that rents that much.
 
     Args:
-        model: The problem.
         best: The plan that is to be proven, and the model in which its use by the hour counts.
-        a: Risk weight, tail, gap.
-        effort: How long to look.
 
     Returns:
         The best plan and its model; its bounds hold for the problem itself.

@@ -149,10 +149,8 @@ def build_model(
     with c_j the value today of what one lot is charged (`Choices.present_cost_usd`).
 
     Args:
-        work, market, choices, recourse: The parts of the problem.
         limits: Quotas, new accelerators, power, provider shares and budgets.
         a: Treatment of the horizon's end, penalty of soft budgets, pinned purchases.
-        years: Contract years of spend agreements.
 
     Raises:
         CapplanError: If the minimum of an offer exceeds its maximum.

@@ -33,9 +33,7 @@ def technology_of(extras: Sequence[Extra], columns: Sequence[int], stage: int, s
     """Return what a unit of each decision adds to the right-hand sides of a stage, negated, in the program's columns.
 
     Args:
-        extras: Decisions.
         columns: Column of each in the program.
-        stage: Stage asked for.
         shape: Recourse rows and columns of the program.
     """
     found = [

@@ -83,7 +83,6 @@ def build_recourse(
     r"""Build the second stage of one point and the right-hand sides of all: :math:`\min \sum_j q_j y_j` over the rows of `Sources`.
 
     Args:
-        work, market, choices: Demand, pools and holdings, decisions.
         limits: Caps on what can be rented by the hour; pools without one have the cap of the assumptions.
         a: Caps, treatment of the horizon's end, share of reuse.
         states: States of prices and deliveries; `work.paths` says which one each path is in.

@@ -73,7 +73,6 @@ def contract_years(
     Args:
         agreements, other_costs: Tables spend_agreements and other_costs of the book; None where it has none. Of the latter only rows that
             name a provider count.
-        market, choices: Contracts signed, decisions.
         a: `as_of`: what is billed before it is in `drawn_usd`.
 
     Raises:
@@ -159,7 +158,6 @@ def discounted(recourse: Recourse, market: Market, years: Sequence[Year]) -> tup
     """Return cost and spend of each recourse column under each technology after the agreements' discounts, both (technologies, r).
 
     Args:
-        recourse, market: Columns and pools.
         years: Contract years; quarters after the planned ones have no discount.
     """
     off = np.zeros(recourse.usd.shape)
@@ -206,7 +204,6 @@ def agreement_table(
 
     Args:
         years, work, recourse, market: Contract years and the parts of the problem.
-        lots, decisions: A plan.
     """
     columns = [
         "agreement_id",

@@ -109,7 +109,6 @@ def technologies_of(
     """Join spans with states: what is there and at what price; a machine that is late is not there and not paid for.
 
     Args:
-        stages, choices: Spans and decisions.
         nominal ((n, k); arrived : (states, n, k)): Share of each span in which each choice should be there, and is.
         prices ({source: (pools, k)}): What multiplies prices as time passes.
         states ({source: (states, k)}): What multiplies them in each state.

@@ -123,7 +123,6 @@ def list_choices(
     are at a quote given again or at the list price, as `later_quotes` says.
 
     Args:
-        market: Pools, contracts and holdings.
         sites: Prices of power and space for machines one owns; none can start where the site's contract has ended.
         a: Dates, approval days, review interval, horizon.
         tiers, schedules: Volume tiers and payment schedules by offer.
@@ -293,7 +292,6 @@ def lots_of(table: pd.DataFrame, bought: pd.Series) -> np.ndarray:
     """Return the lots of each choice, (n,), from lots by offer and quarter: with price tiers those of the tier they are in.
 
     Args:
-        table: Choices.
         bought: Lots, indexed by (offer_id, quarter).
     """
     keys = list(zip(table["offer_id"], table["quarter"], strict=True))

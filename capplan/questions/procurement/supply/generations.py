@@ -74,7 +74,6 @@ def not_there_yet(limits: pd.DataFrame, arrivals: Sequence[Arrival], quarters: S
 
     Args:
         limits: Table limits with all its columns.
-        arrivals: Machines that are expected.
         quarters: Planned quarters.
     """
     rows = [

@@ -97,7 +97,6 @@ def build_market(problem: Problem, accelerators: Iterable[str], named_places: It
         problem: Offers, machines, contracts, assets and sites; exclusions and price assumptions apply here.
         accelerators: Accelerators on which some of the work runs; offers of others could never serve it and are left out.
         named_places: Regions that demand, residency and limits name.
-        arrivals: Machines that are expected.
 
     Raises:
         CapplanError: If an offer cannot be priced, an excluded offer or a SKU is unknown, or a contract does nothing.

@@ -43,7 +43,6 @@ def space_usd(site: pd.Series, sites: pd.DataFrame | None, timeline: Timeline, a
     """Price of a kilowatt with its space over each whole quarter, (rows, Q).
 
     Args:
-        site: Site of each row.
         sites: Table of sites; None where a book has none.
         timeline, a: Quarters, and the price where a site states none.
     """
@@ -78,9 +77,6 @@ def paid_power(
     which it is there. Choices cost their power and space in full; each kilowatt of r takes its price off again.
 
     Args:
-        table: Choices.
-        holdings: Machines owned among them.
-        sites: Table of sites.
         timeline, spans, a: Quarters, their parts, and the price of space where a site states none.
     """
     owned = (table["term"] == "owned").to_numpy()

@@ -20,7 +20,6 @@ def deferrals(work: Work, timeline: Timeline, a: ProcurementAssumptions) -> list
     Args:
         work: Rows of demand; only those that are deferrable.
         timeline: Quarters; work is put off to planned quarters only.
-        a: Window and cost.
     """
     found = []
     quarter = work.points["quarter"].to_numpy()
@@ -50,12 +49,7 @@ def deferrals(work: Work, timeline: Timeline, a: ProcurementAssumptions) -> list
 
 
 def moved_load(work: Work, extras: list[Extra], amounts: np.ndarray) -> np.ndarray:
-    """Return the load of every planned point after work was put off, (points, D); no path has less than none.
-
-    Args:
-        work: Points and load.
-        extras, amounts: What was put off.
-    """
+    """Return the load of every planned point after work was put off, (points, D); no path has less than none."""
     load = work.load.copy()
     quarter = work.points["quarter"].to_numpy()
     for extra, amount in zip(extras, amounts, strict=True):

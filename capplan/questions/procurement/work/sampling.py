@@ -15,8 +15,6 @@ def sample_paths(demand: pd.DataFrame, count: int, seed: int) -> pd.DataFrame:
 
     Args:
         demand: path, probability, workload (or class), and quantity (or hours and work_per_hour).
-        count: Paths to keep.
-        seed: Seed of the draw.
 
     Returns:
         DataFrame: The rows of the chosen paths, with their new probability; the same rows where there are no more paths than `count`.

@@ -52,7 +52,6 @@ def lay_out_scarcity(
         caps: For each recourse row of a cap: the rows of work it concerns, and the cap by span.
         place (P,): Span of each recourse point.
         member (P, points): Weights of the work's points in each recourse point.
-        work: Demand at every point.
         share, ample: As in `Scarcity`.
     """
     rows = np.array(sorted(caps), dtype=int)
@@ -74,9 +73,7 @@ def scarcity_notes(scarcity: Scarcity, h: np.ndarray, W: sparse.csr_matrix, weig
     """Say how often the plan would use spot that high demand has taken away.
 
     Args:
-        scarcity: Caps on spot.
         h, weight, decisions: Right-hand sides, expected hours and recourse of the planned points, which come first.
-        W: Recourse matrix.
     """
     stated, left = np.minimum(scarcity.stated[: len(h)], scarcity.ample), h[:, scarcity.rows]
     used = np.asarray((decisions @ W[scarcity.rows].T).todense())

@@ -59,7 +59,6 @@ def hold_level(
 
     Args:
         solve: Plans under given factors by class.
-        level: Share that must be served.
         clash: Asked for a sentence on the limits that stand against it, where it cannot be met.
 
     Raises:

@@ -54,9 +54,7 @@ def lay_out_spans(timeline: Timeline, cuts: list[pd.Series], years: int) -> Span
     """Cut the planned quarters at some instants, and add years after them.
 
     Args:
-        timeline: Quarters.
         cuts: Instants at which what is there may change.
-        years: Years after the horizon.
     """
     planned = timeline.planned
     edges = _nanoseconds(timeline)

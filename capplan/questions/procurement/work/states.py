@@ -142,7 +142,6 @@ def with_states(demand: pd.DataFrame, states: States, seed: int) -> pd.DataFrame
     Args:
         demand (path, probability, ...): Paths.
         states: States; demand that has states already is returned as it is.
-        seed: Seed of u.
 
     Returns:
         DataFrame: The same rows with `demand_path` and `state` (its row in `States.table`) added; path numbers a path in a state.
