@@ -32,6 +32,7 @@ facts: $(READY)
 	PYTHONPATH=. $(BIN)/python tools/check_facts.py
 
 # Whether the tests notice small wrong changes, made one at a time in a copy; an hour or two for all, so not a part of `make test`.
+# A run that was stopped goes on where it was.
 EVERY ?= 1
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants.run --every $(EVERY)

@@ -281,9 +281,10 @@ def _machines(rows: pd.DataFrame, book: Path | None, notes: list[str]) -> pd.Dat
         rows = rows[~(bare & rows.accelerator.isna())].copy()
     large = rows.provider.isin(["aws", "gcp", "azure"])
     machine = rows.groupby(["provider", "sku"])
-    named = rows.sku + ("-" + rows.accelerator).where(machine.accelerator.transform("nunique") > 1, "")
+    named = rows.sku + ("-" + rows.accelerator.astype(object)).where(machine.accelerator.transform("nunique") > 1, "")
     several = machine.accelerator_count.transform("nunique") > 1
-    named = named + ("-" + rows.accelerator_count.map("{:g}x".format)).where(several & (rows.accelerator_count != 1), "")
+    count = rows.accelerator_count.map("{:g}x".format).astype(object)
+    named = named + ("-" + count).where(several & (rows.accelerator_count != 1), "")
     rows["machine"] = rows.sku
     rows["sku"] = named.where(large, rows.provider + "-" + named).str.replace(" ", "-")
     rows["stated"] = rows.accelerator

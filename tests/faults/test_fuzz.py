@@ -1,16 +1,18 @@
 """Hostile and sloppy books: whatever stands in a file, the answer is a book or one clear message, never another exception.
 
-CAPPLAN_FUZZ_CASES=10000 runs the same code for longer.
+CAPPLAN_FUZZ_CASES=10000 runs the same code for longer, CAPPLAN_FUZZ_SEED=1 on other cases: a long run can be made in parts.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
+from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from capplan.book import book as reading
@@ -22,6 +24,8 @@ from capplan.errors import CapplanError
 from tests.conftest import CONTRACTS, SKUS, SOURCES, hourly
 
 CASES = int(os.environ.get("CAPPLAN_FUZZ_CASES", "500"))
+#: The same cases in every run, where no seed is given.
+seeded: Callable[[Any], Any] = seed(int(os.environ["CAPPLAN_FUZZ_SEED"])) if "CAPPLAN_FUZZ_SEED" in os.environ else lambda test: test
 #: A good cell of each kind of column.
 GOOD = {"float64": "1.5", "int64": "2", "bool": "true", "datetime64[ns]": "2026-03-01", "str": "chat"}
 ODD = (
@@ -176,6 +180,7 @@ def files(draw: st.DrawFn) -> tuple[str, bytes]:
 
 
 @pytest.mark.slow
+@seeded
 @settings(max_examples=2 * CASES // 5, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(made=st.lists(files(), min_size=1, max_size=2, unique_by=lambda file: file[0]))
 def test_any_file_gives_a_book_or_one_message(whole, made):
@@ -195,6 +200,7 @@ def test_any_file_gives_a_book_or_one_message(whole, made):
         assert list(book.get(name).columns) == [column.name for column in columns_of(name)]
 
 
+@seeded
 @settings(max_examples=CASES // 5, suppress_health_check=[HealthCheck.too_slow])
 @given(
     values=st.dictionaries(
@@ -222,6 +228,7 @@ def test_any_assumption_gives_a_scenario_or_one_message(values):
     assert 10 <= len(said) < 4000
 
 
+@seeded
 @settings(max_examples=max(CASES // 50, 5), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(order=st.randoms(use_true_random=False))
 def test_the_order_of_rows_and_columns_means_nothing(whole, order):

@@ -20,7 +20,7 @@ from capplan.errors import CapplanError
 from capplan.ingest import FORMATS, ingest, options_of
 from capplan.ingest.cells import Wanted
 from tests.conftest import hourly
-from tests.faults.test_fuzz import CASES, ODD
+from tests.faults.test_fuzz import CASES, ODD, seeded
 
 CALM = settings(max_examples=CASES // 5, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 GOOD = {"text": "chat", "number": "2", "money": "1.50", "dollars": "1.50", "time": "2026-03-01T00:00:00Z", "clock": "2026-03-01T00:00:00Z"}
@@ -73,6 +73,7 @@ def foreign(draw: st.DrawFn) -> tuple[str, str, bytes, dict[str, object]]:
     return form, f"log{kind}", data, {name: value for name, value in options.items() if name not in ("format", "file", "into", "replace")}
 
 
+@seeded
 @CALM
 @given(made=foreign())
 def test_any_foreign_file_gives_tables_or_one_message(tmp_path, made):
@@ -119,12 +120,15 @@ def places(make_book, tmp_path):
     return {"whole": make_book(usage=hourly())} | {name: tmp_path / name for name in ("file", "empty", "nothing", "out")}
 
 
+@seeded
 @CALM
 @given(line=words())
 def test_any_words_give_an_answer_or_one_message(places, monkeypatch, line):
     monkeypatch.chdir(places["empty"])
     for name in ("out", "nothing"):
         shutil.rmtree(places[name], ignore_errors=True)
+    for left in places["empty"].iterdir():
+        left.unlink()
     filled = [str(places[word[1:-1]]) if word[:1] == "{" and word[1:-1] in places else word for word in line]
     done = CliRunner().invoke(app, filled)
     assert isinstance(done.exception, SystemExit | CapplanError | None), (filled, done.exception)

@@ -73,6 +73,7 @@ def test_a_place_that_refuses_is_one_message_and_the_old_report_stays(tmp_path, 
         with pytest.raises(ReportError, match=r"cannot be written.*--out.*untouched"):
             check_room(target)
     else:
+        monkeypatch.setattr("capplan.outputs.run.folders.exchanged", lambda *_: False)
         with (
             monkeypatch.context() as patch,
             pytest.raises(ReportError, match=r"cannot be written.*--out.*untouched"),
@@ -81,6 +82,43 @@ def test_a_place_that_refuses_is_one_message_and_the_old_report_stays(tmp_path, 
             patch.setattr("pathlib.Path.rename", refuse)
     assert [path.name for path in target.iterdir()] == ["old"]
     assert [path.name for path in target.parent.iterdir()] == ["2027Q1"]
+
+
+def test_what_a_killed_run_had_moved_aside_is_there_before_anything_is_read(tmp_path):
+    (tmp_path / ".2027Q1.before").mkdir()
+    check_room(tmp_path / "2027Q1")
+    assert [path.name for path in tmp_path.iterdir()] == ["2027Q1"]
+
+
+def test_a_target_that_is_a_link_is_replaced_where_it_leads_to(tmp_path):
+    place, target = tmp_path / "elsewhere" / "plan", tmp_path / "reports" / "2027Q1"
+    for folder in (place, target.parent):
+        folder.mkdir(parents=True)
+    target.symlink_to(place)
+    with replaced_whole(target) as draft:
+        (draft / "new").write_text("new")
+    assert (place / "new").read_text() == (target / "new").read_text() == "new"
+    assert [path.name for path in place.parent.iterdir()] == ["plan"]
+    assert [path.name for path in target.parent.iterdir()] == ["2027Q1"]
+
+
+def test_a_line_of_history_that_has_no_room_is_not_there_and_one_that_was_cut_off_ends(tmp_path):
+    record_run(tmp_path, {"event": "success"})
+    file = tmp_path / "history.csv"
+    before = file.read_bytes()
+    file.write_bytes(before + b"2026-11-29T20:15")
+    record_run(tmp_path, {"event": "failure"})
+    lines = file.read_text().splitlines()
+    assert [line.count(",") for line in lines] == [8, 8, 0, 8]
+    code = "import resource, sys; from pathlib import Path; from capplan.outputs.run.history import record_run; import signal;"
+    code += (
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); most = int(sys.argv[2]); resource.setrlimit(resource.RLIMIT_FSIZE, (most, most));"
+    )
+    code += "record_run(Path(sys.argv[1]), {'event': 'success'})"
+    whole = file.read_bytes()
+    words = [sys.executable, "-c", code, str(tmp_path), str(len(whole) + 10)]
+    assert b"OSError" in subprocess.run(words, cwd=ROOT, capture_output=True, check=False).stderr
+    assert file.read_bytes() == whole
 
 
 @pytest.mark.parametrize("place", ["/proc/reports", "/sys/reports", "/dev/null/reports"])

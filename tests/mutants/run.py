@@ -1,13 +1,16 @@
 """Small semantic changes, one at a time, and the tests that should notice each: what no test notices is not tested.
 
 `make mutants` runs them all in a copy of the project; `python -m tests.mutants.run --every 5` takes every fifth,
-`--area ledger` those of one area, `--list` only says what there is.
+`--area ledger` those of one area, `--list` only says what there is. What is found is kept, a line a change, outside the project (`--kept`):
+a run that was stopped goes on where it was, and what is found holds for as long as the changed file and its tests stay as they are.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
+import hashlib
 import json
 import os
 import shutil
@@ -24,12 +27,16 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = Path(__file__).with_name("mutants.csv")
 #: What a copy needs.
 COPIED = ("capplan", "tests", "data", "notebooks", "schedule", "reports", "tools", "pyproject.toml", "README.md", "Makefile")
+#: Where what is found is kept.
+KEPT = Path(os.environ.get("CAPPLAN_CACHE") or Path.home() / ".cache" / "capplan") / "mutants.jsonl"
 #: A change that lets tests run for so long, in processor seconds, is noticed.
 MOST_SECONDS = 300
 #: Share of the changes that must be noticed; the others need a reason in the table.
 NOTICED_SHARE = 0.95
 #: Exit codes of pytest: all passed, some failed, interrupted by an error of collection.
 PASSED, NOTICING = 0, (1, 2)
+#: What is found once and for all.
+DECIDED = ("noticed", "survived", "accepted")
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,12 @@ class Mutant:
         """Return the numbers of the lines that are changed."""
         first = text[: text.find(self.old)].count("\n") + 1
         return list(range(first, first + self.old.count("\n") + 1))
+
+    def digest(self, root: Path) -> str:
+        """Return what tells this change, the file it is made in and the tests that should notice from all others."""
+        read = {self.file, *(name.partition("::")[0] for name in self.tests.split())}
+        texts = [repr(self), *((root / name).read_text(encoding="utf-8") for name in sorted(read))]
+        return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 def read_mutants(table: Path = TABLE) -> list[Mutant]:
@@ -151,26 +164,37 @@ def judged(
     return "broken" if code != PASSED else "accepted" if mutant.reason else "survived", ""
 
 
+def read_kept(file: Path) -> dict[str, dict[str, Any]]:
+    """Read what earlier runs found, by the digest of the change; a last line that was cut off is left out."""
+    found = {}
+    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+        with contextlib.suppress(ValueError):
+            one = json.loads(line)
+            found[one["digest"]] = one
+    return found
+
+
+def keep(file: Path, found: Mapping[str, Any]) -> None:
+    """Add a line to what was found."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(found) + "\n")
+
+
 def say(text: str) -> None:
     """Show a line at once."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Try changes, say which nobody notices, and return 1 where more of them survive than may."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else "")
-    parser.add_argument("--area", default="", help="Only those of this area.")
-    parser.add_argument("--every", type=int, default=1, help="Only every n-th.")
-    parser.add_argument("--skip", type=int, default=0, help="Leave out so many at first.")
-    parser.add_argument("--list", action="store_true", help="Only say what there is.")
-    given = parser.parse_args(words)
-    chosen = [each for each in read_mutants() if given.area in ("", each.area)][given.skip :: given.every]
-    found: dict[str, list[Mutant]] = {}
-    if given.list:
-        for mutant in chosen:
-            say(f"{mutant.file}: {mutant.old} -> {mutant.new}")
-        return 0
+def tried(chosen: Sequence[Mutant], digests: Mapping[Mutant, str], kept: Path) -> None:
+    """Try changes one after another in a copy, say of each what came of it, and keep that.
+
+    Args:
+        chosen: Those that are tried.
+        digests: Of each.
+        kept: File that gets a line of each.
+    """
     watched: dict[str, set[int]] = {}
     for mutant in chosen:
         watched.setdefault(mutant.file, set()).update(mutant.lines((ROOT / mutant.file).read_text(encoding="utf-8")))
@@ -182,9 +206,34 @@ def main(words: Sequence[str] | None = None) -> int:
                 verdict, by = judged(mutant, root, runner)
                 if verdict == "noticed" and not runner.passes(by):
                     verdict = "broken"
-                found.setdefault(verdict, []).append(mutant)
-                took = time.perf_counter() - began
-                say(f"{number}/{len(chosen)} {verdict} {took:.0f} s {mutant.file}: {mutant.old} -> {mutant.new} {by}")
+                took = round(time.perf_counter() - began)
+                keep(
+                    kept, {"digest": digests[mutant], "verdict": verdict, "by": by, "seconds": took, "file": mutant.file, "new": mutant.new}
+                )
+                say(f"{number}/{len(chosen)} {verdict} {took} s {mutant.file}: {mutant.old} -> {mutant.new} {by}")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Try changes, say which nobody notices, and return 1 where more of them survive than may."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else "")
+    parser.add_argument("--area", default="", help="Only those of this area.")
+    parser.add_argument("--every", type=int, default=1, help="Only every n-th.")
+    parser.add_argument("--skip", type=int, default=0, help="Leave out so many at first.")
+    parser.add_argument("--list", action="store_true", help="Only say what there is.")
+    parser.add_argument("--kept", type=Path, default=KEPT, help="File that keeps what is found.")
+    given = parser.parse_args(words)
+    chosen = [each for each in read_mutants() if given.area in ("", each.area)][given.skip :: given.every]
+    if given.list:
+        for mutant in chosen:
+            say(f"{mutant.file}: {mutant.old} -> {mutant.new}")
+        return 0
+    digests = {mutant: mutant.digest(ROOT) for mutant in chosen}
+    decided = {digest for digest, one in read_kept(given.kept).items() if one["verdict"] in DECIDED}
+    tried([mutant for mutant in chosen if digests[mutant] not in decided], digests, given.kept)
+    verdicts = read_kept(given.kept)
+    found: dict[str, list[Mutant]] = {}
+    for mutant in chosen:
+        found.setdefault(verdicts[digests[mutant]]["verdict"], []).append(mutant)
     live = len(chosen) - len(found.get("accepted", []))
     share = len(found.get("noticed", [])) / live if live else 1.0
     say(f"{len(found.get('noticed', []))} of {live} changes are noticed ({share:.0%}); at least {NOTICED_SHARE:.0%} must be.")

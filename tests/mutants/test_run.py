@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.run import ROOT, Mutant, Runner, judged, read_mutants
+from tests.mutants.run import ROOT, Mutant, Runner, judged, keep, read_kept, read_mutants
 
 AREAS = {
     *("ledger", "pricing", "procurement", "portfolio", "demand", "serving"),
@@ -55,6 +55,22 @@ def test_verdicts_and_what_was_changed_is_put_back(project, old, new, tests, rea
     before = file.read_text()
     assert judged(Mutant("outputs", "capplan/__init__.py", old, new, tests, reason), project, by_hand)[0] == verdict
     assert file.read_text() == before
+
+
+def test_what_was_found_holds_until_the_file_or_its_tests_change(project, tmp_path):
+    mutant = Mutant("outputs", "capplan/__init__.py", "a + b", "a - b", "test_sums.py::test_total")
+    first, kept = mutant.digest(project), tmp_path / "elsewhere" / "kept.jsonl"
+    assert read_kept(kept) == {}
+    for verdict in ("broken", "noticed"):
+        keep(kept, {"digest": first, "verdict": verdict})
+    with kept.open("a") as file:
+        file.write('{"digest": "cut')
+    assert read_kept(kept) == {first: {"digest": first, "verdict": "noticed"}}
+    seen = {first}
+    for file in ("capplan/__init__.py", "test_sums.py"):
+        (project / file).write_text((project / file).read_text() + "# more\n")
+        seen.add(mutant.digest(project))
+    assert len(seen) == 3
 
 
 @pytest.mark.slow

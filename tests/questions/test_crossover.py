@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,8 @@ from capplan.book.assumptions.crossover import CrossoverAssumptions
 from capplan.book.book import load_book
 from capplan.errors import CapplanError
 from capplan.questions.crossover import Replica, api_ways, break_even_share, find_crossover, overflow_prices, staircase_crossings
+from capplan.questions.crossover.calls import best_units
+from capplan.questions.crossover.hosting import fixed_usd_per_quarter, peak_over_block
 from capplan.questions.ledger.tokens import request_usd, service_usd
 from tests.conftest import SKUS, SOURCES, reference_file
 
@@ -239,6 +242,40 @@ def test_provisioned_units_are_bought_once_in_whole_steps():
     assert found.at["units", "chosen"]
     alone = find(load, api=ways(way)).ways.set_index("way")
     assert not alone.at["units", "usable"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.floats(0, 900), min_size=2, max_size=6), st.floats(0.02, 0.5), st.sampled_from([0.0, 1.0, 3.0]), st.sampled_from([1.0, 2.0])
+)
+def test_units_are_those_that_cost_least_of_all(rates, spill, least, step):
+    way = pd.Series({"requests_per_unit_hour": 100.0, "unit_usd_per_hour": 10.0, "minimum_units": least, "unit_increment": step})
+    load, hours = np.array(rates).reshape(1, 1, -1), np.arange(1.0, len(rates) + 1)[None, :]
+
+    def cost(units: float) -> float:
+        spilled = sum(hour * max(rate - 100 * units, 0.0) for rate, hour in zip(rates, hours[0], strict=True))
+        return 10 * units * float(hours.sum()) + spill * spilled
+
+    tried = [cost(least + step * place) for place in range(12)]
+    assert cost(best_units(way, load, hours, spill)) == pytest.approx(min(tried))
+
+
+def test_people_and_evaluation_are_paid_beside_the_machines():
+    a = assumptions(hosting_engineers=0.5, engineer_usd_per_year=400_000.0, evaluation_usd_per_quarter=7_000.0)
+    assert fixed_usd_per_quarter(a) == 57_000.0
+
+
+def test_the_highest_hour_is_told_against_the_peak_block():
+    place = {"workload": "chat", "region": "us", "quarter": "2027Q1"}
+    paths = pd.DataFrame(
+        [{**place, "path": path, "block": 0, "quantity": quantity} for path, quantity in enumerate((4000.0, 5000.0, 9000.0))]
+    )
+    blocks = pd.DataFrame([{"quarter": "2027Q1", "block": 0, "hours": 100.0}])
+    peaks = pd.DataFrame([{**place, "quantile": 0.5, "work_per_hour": 60.0}, {**place, "quantile": 0.9, "work_per_hour": 500.0}])
+    forecast = SimpleNamespace(paths=paths, blocks=blocks, peaks=peaks)
+    # the median path has 50 an hour in its peak block
+    assert peak_over_block(forecast, "chat") == pytest.approx(1.2)
+    assert peak_over_block(forecast, "search") == 1.0
 
 
 def test_batch_is_for_work_that_can_wait():

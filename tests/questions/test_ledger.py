@@ -37,6 +37,7 @@ from capplan.questions.ledger import (
     tax_depreciation,
 )
 from capplan.questions.ledger.quantity_times_price import _token_prices
+from capplan.questions.ledger.summaries import idle_table
 from capplan.units import fiscal_year
 from tests.conftest import reference_file
 
@@ -812,3 +813,18 @@ def test_calls_above_what_a_provider_grants_are_named_with_their_first_quarter()
     none = terms.assign(requests_per_minute=np.nan)
     assert not rate_limit_notes(services, none, jobs, usage, expected)
     assert rate_limit_notes(services, none.assign(tokens_per_minute=800.0), jobs, usage, expected) == [note]
+
+
+def test_what_is_held_by_several_contracts_adds_up():
+    pool = {"quarter": "2027Q1", "provider": "aws", "accelerator": "H100"}
+    capacity = pd.DataFrame([{**pool, "accelerators": 8.0, "share": 1.0}, {**pool, "accelerators": 16.0, "share": 0.5}])
+    dispatch = pd.DataFrame([{**pool, "source": "committed", "expected_accelerator_hours": 8 * 2190.0}])
+    entries = [
+        {"quarter": "2027Q1", "view": "p_and_l", "component": "commitment", "contract_id": name, "provider": "aws", "usd": 300.0}
+        for name in "ab"
+    ]
+    held = dict.fromkeys("ab", ("aws", "H100", True))
+    found = idle_table(pd.DataFrame(entries), held, capacity, dispatch, LedgerAssumptions(hours_convention="average")).iloc[0]
+    assert found["held_accelerator_hours"] == pytest.approx(16 * found["used_accelerator_hours"] / 8)
+    assert found["used_share"] == pytest.approx(0.5)
+    assert found["unused_usd"] == pytest.approx(300.0)

@@ -1,5 +1,6 @@
 """Folders that appear whole or not at all, in places that can be written to."""
 
+import ctypes
 import os
 import shutil
 import tempfile
@@ -13,6 +14,8 @@ from capplan.scratch import in_turn, scratch, sweep
 
 #: Room that must be free before a run begins: several times what a large report takes.
 NEEDED_BYTES = 64 * 2**20
+#: Of renameat2(2): names are taken from where the process stands, and both exist and change places.
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 
 def refused(target: Path) -> AbstractContextManager[None]:
@@ -23,9 +26,12 @@ def refused(target: Path) -> AbstractContextManager[None]:
 def check_room(target: Path) -> None:
     """Find out before anything is computed whether files can be written to a folder, there or not, and to the temporary one.
 
+    What a run that was killed had moved aside is there again afterwards.
+
     Raises:
         ReportError: Where it is read-only, full, or no folder.
     """
+    put_back(target)
     try:
         for place in (target, Path(tempfile.gettempdir())):
             with refused(place), made(place), tempfile.TemporaryFile(dir=place) as probe:
@@ -49,25 +55,56 @@ def made(folder: Path) -> Iterator[None]:
                 place.rmdir()
 
 
+def put_back(target: Path) -> None:
+    """Put back a folder that a run moved aside and was killed before it put the new one there; drop what it no longer needs."""
+    aside = aside_of(target)
+    with refused(target):
+        if aside.exists():
+            with in_turn(target.parent):
+                if not target.exists():
+                    aside.rename(target)
+                shutil.rmtree(aside, ignore_errors=True)
+
+
+def aside_of(target: Path) -> Path:
+    """Return where a folder waits while another takes its place, on systems where two cannot change places."""
+    return target.parent / f".{target.name}.before"
+
+
+def exchanged(one: Path, other: Path) -> bool:
+    """Let two folders change places in one step, so that no moment is without either.
+
+    Returns:
+        bool: False where the system or the disk knows no such step, and nothing was done.
+    """
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    return bool(rename(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0)
+
+
 @contextmanager
 def replaced_whole(target: Path) -> Iterator[Path]:
     """Give an empty folder to fill; it takes the target's place when all went well, and vanishes otherwise, with the folders made for it.
 
-    An interruption between the two renames leaves the old folder under a hidden name; the next run puts it back. Of two runs at once the
-    last one stays.
+    The target is the whole old folder until one step of the file system makes it the whole new one; the old one then has the draft's name,
+    and a later run sweeps it should this one be killed. Where no such step is known it takes two renames: an interruption between them
+    leaves the old folder under a hidden name, and the next run puts it back. Of two runs at once the last one stays. A target that is a
+    link is replaced where it leads to.
     """
+    target = target.resolve() if target.is_symlink() else target
     with refused(target), made(target.parent):
-        aside = target.parent / f".{target.name}.before"
-        with in_turn(target.parent):
-            if aside.exists() and not target.exists():
-                aside.rename(target)
-            shutil.rmtree(aside, ignore_errors=True)
+        put_back(target)
         sweep(".*.draft-", target.parent)
         with scratch(f".{target.name}.draft-", target.parent) as draft:
             yield draft
             draft.chmod(0o755)
             with in_turn(target.parent):
-                if target.exists():
+                if not target.exists():
+                    draft.rename(target)
+                elif not exchanged(draft, target):
+                    aside = aside_of(target)
                     target.rename(aside)
-                draft.rename(target)
-                shutil.rmtree(aside, ignore_errors=True)
+                    draft.rename(target)
+                    shutil.rmtree(aside, ignore_errors=True)

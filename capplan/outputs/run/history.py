@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from capplan.outputs.export.files import inert, write_whole
+from capplan.outputs.export.files import inert
 from capplan.scratch import in_turn
 
 #: Stands beside the reports of a book.
@@ -19,7 +19,7 @@ COLUMNS = ("finished_at", "event", "report", "as_of", "said", "expected_usd", "g
 def record_run(folder: Path, values: Mapping[str, object]) -> None:
     """Add a line to the history of a book's runs; nothing is made where no report was ever finished.
 
-    A line is written by one call, so that two runs that end together leave two lines.
+    A line is written by one call, so that two runs that end together leave two lines; of one that the disk has no room for nothing is kept.
 
     Args:
         values: Of the columns event (success, changed, failure), report (its folder's name), as_of, said (headline or message),
@@ -32,25 +32,34 @@ def record_run(folder: Path, values: Mapping[str, object]) -> None:
     writer = csv.writer(line, lineterminator="\n")
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     with in_turn(folder):
-        if not file.exists():
+        before = file.read_bytes() if file.exists() else b""
+        # one that a kill cut off is ended
+        line.write("\n" if before and not before.endswith(b"\n") else "")
+        if not before:
             writer.writerow(COLUMNS)
         writer.writerow([now, *(" ".join(str(inert(values.get(name, ""))).split()) for name in COLUMNS[1:])])
-        with file.open("ab") as place:
-            place.write(line.getvalue().encode())
+        try:
+            with file.open("ab") as place:
+                place.write(line.getvalue().encode())
+        except OSError:
+            with suppress(OSError):
+                os.truncate(file, len(before))
+            raise
 
 
 def point_to(report: Path) -> None:
     """Let `latest` beside a report lead to it: a link, or a file with its name where the system makes no links."""
-    pointer, draft = report.parent / LATEST, report.parent / f".{LATEST}.{os.getpid()}"
+    # one name for all runs, each in its turn: what one that was killed left is taken by the next
+    pointer, draft = report.parent / LATEST, report.parent / f".{LATEST}.draft"
     if pointer.is_dir() and not pointer.is_symlink():
         return
-    with suppress(FileNotFoundError):
-        draft.unlink()
-    try:
-        draft.symlink_to(report.name, target_is_directory=True)
+    with in_turn(report.parent):
+        draft.unlink(missing_ok=True)
+        try:
+            draft.symlink_to(report.name, target_is_directory=True)
+        except OSError:
+            draft.write_text(report.name, encoding="utf-8")
         draft.replace(pointer)
-    except OSError:
-        write_whole(pointer, report.name.encode())
 
 
 def latest_report(folder: Path) -> Path | None:
