@@ -7,10 +7,8 @@ import numpy as np
 from scipy import sparse
 
 from capplan.errors import SolveError
-from capplan.optimize.bases import BasisStore
 from capplan.optimize.equilibration import equilibrate
 from capplan.optimize.solver import Arrays, InfeasibleError, UnboundedError, judge, load, run
-from capplan.optimize.walk import WAITS
 
 Array = np.ndarray
 PERTURBATION = 1e-7
@@ -78,6 +76,8 @@ class RecourseLibrary:
         matrix = np.hstack([scaled.A.toarray(), -np.eye(size)])
         spread = np.random.default_rng(20270101).uniform(0.5, 1.0, r + size)
         perturbed = cost + PERTURBATION * spread * np.maximum(np.abs(cost), np.abs(scaled.c).max(initial=1e-3) * 1e-2)
+        from capplan.optimize.bases import BasisStore
+
         self.bases = BasisStore(matrix, cost, perturbed)
         self.ray: dict[tuple[int, int], int] = {}
         self.rays: list[Array] = []
@@ -105,6 +105,8 @@ class RecourseLibrary:
                 are not.
             start ((N,) int, optional): Basis to try first, best the one it rested on at the last first stage.
         """
+        from capplan.optimize.walk import WAITS
+
         self.bases.clock += 1
         b = self.standard(rhs)
         tolerance = PRIMAL_TOLERANCE * (1.0 + np.abs(b).max(axis=1, initial=0.0))

@@ -26,10 +26,20 @@ def test_import_is_quick_and_light():
 
 def test_views_load_neither_what_only_some_answers_need_nor_what_no_chart_needs():
     code = (
-        "import sys, capplan.outputs.views.all_questions; print([m for m in ('rfc3987_syntax', 'dask', 'scipy.stats', 'statsforecast',"
-        " 'sklearn', 'duckdb', 'papermill', 'vl_convert') if m in sys.modules])"
+        "import sys, capplan.outputs.views.all_questions; print([m for m in ('altair', 'numba', 'scipy.optimize', 'jsonschema', 'dask',"
+        " 'scipy.stats', 'statsforecast', 'sklearn', 'duckdb', 'papermill', 'vl_convert') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_what_checks_json_is_loaded_without_the_grammar_of_addresses():
+    code = (
+        "import sys, capplan.outputs.charts as charts; from capplan.outputs.run.notebooks import asked_by, notebook_of;"
+        " from capplan.outputs.charts.altair_quickly import alt; alt.Chart; asked_by(notebook_of('plan'));"
+        " print([m for m in ('altair', 'nbformat', 'jsonschema', 'rfc3987_syntax') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    assert found == "['altair', 'nbformat', 'jsonschema']"
 
 
 def test_public_names_exist():

@@ -1,17 +1,15 @@
-"""Altair without the seconds that its validator takes to build a grammar no chart needs."""
+"""Altair, loaded when the first picture is drawn."""
 
-import sys
+from typing import Any
 
-#: jsonschema imports it for the format of international addresses, which no chart has; building its grammar takes longer than all of
-#: Altair.
-_SLOW = "rfc3987_syntax"
+from capplan.outputs.loading import quickly
 
-_before = sys.modules.get(_SLOW)
-if _before is None:
-    sys.modules[_SLOW] = None  # type: ignore[assignment]
-import altair as alt  # noqa: E402
 
-if _before is None:
-    del sys.modules[_SLOW]
+class _Altair:
+    """Stands for Altair until one of its names is asked for."""
 
-__all__ = ["alt"]
+    def __getattr__(self, name: str) -> Any:
+        return getattr(quickly("altair"), name)
+
+
+alt: Any = _Altair()

@@ -28,7 +28,7 @@ def _quarter_labels(domain: list[str], width: int) -> str:
     return f"{starts} ? [slice(datum.value, 4), slice(datum.value, 0, 4)] : slice(datum.value, 4)"
 
 
-def _time_channel(values: pd.Series, *, chart: str, width: int = 600) -> alt.X:
+def _time_channel(values: pd.Series, *, chart: str, width: int = 600) -> Any:
     """Return the x channel for quarters (all of them, in order) or for dates."""
     if is_datetime64_any_dtype(values):
         return alt.X("x:T", title=None, axis=alt.Axis(grid=False, labelOverlap=True, format="%b %Y", tickCount=8))
@@ -201,7 +201,7 @@ def layers(
     return theme.finish(alt.layer(*marks), title, subtitle, height=max(360, least))
 
 
-def _signs(table: pd.DataFrame, across: alt.X) -> list[Any]:
+def _signs(table: pd.DataFrame, across: Any) -> list[Any]:
     """Write the mark of each layer into its part of the bar, where there is room: colours of one lightness look alike in grey."""
     drawn = table[(table["value"] > 0) & (table["end"] - table["begin"] >= LEAST_SIGNED_PART)].sort_values(
         ["x", "begin", "rank"], kind="stable"
@@ -216,7 +216,7 @@ def _signs(table: pd.DataFrame, across: alt.X) -> list[Any]:
     ]
 
 
-def _in_parts(table: pd.DataFrame, across: alt.X, height: dict[str, Any], colour: alt.Color) -> list[Any]:
+def _in_parts(table: pd.DataFrame, across: Any, height: dict[str, Any], colour: Any) -> list[Any]:
     """Stack what is there in each part of a quarter, as wide as the part lasts; parts of one quarter begin and end where others do."""
     table = table.sort_values(["x", "begin", "rank"], kind="stable")
     table["top"] = table.groupby(["x", "begin"])["value"].cumsum()
@@ -235,7 +235,7 @@ def _in_parts(table: pd.DataFrame, across: alt.X, height: dict[str, Any], colour
     ]
 
 
-def _changes(changes: pd.DataFrame, table: pd.DataFrame, band: pd.DataFrame | None, across: alt.X) -> list[Any]:
+def _changes(changes: pd.DataFrame, table: pd.DataFrame, band: pd.DataFrame | None, across: Any) -> list[Any]:
     """Write arrivals and expiries above all else that stands in their quarter."""
     moves = theme.checked(changes, ["quarter", "change"], "layers, changes", ["change"]).rename(columns={"quarter": "x"})
     tops = table[table["value"] > 0].groupby("x")["value"].sum()

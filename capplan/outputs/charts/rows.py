@@ -75,7 +75,7 @@ def gantt(data: pd.DataFrame, *, title: str, today: dt.date | pd.Timestamp, subt
     return theme.finish(alt.layer(*marks), title, subtitle, height=130 + theme.rows_height(order, 28))
 
 
-def _flags(markers: pd.DataFrame, known: set[str], across: alt.X, rows: alt.Y) -> Any:
+def _flags(markers: pd.DataFrame, known: set[str], across: Any, rows: Any) -> Any:
     """Return the days on which something has to be done, one shape a kind."""
     flags = theme.checked(markers, ["contract", "date", "kind"], "gantt, markers").set_axis(["name", "start", "kind"], axis=1)
     unknown = sorted(set(flags["name"]) - known)

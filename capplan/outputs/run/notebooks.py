@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
 from capplan.book.places import shipped
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError, ReportError, ScenarioError, nearest
+from capplan.outputs.loading import quickly
 from capplan.outputs.run.folders import made, refused
 from capplan.scratch import scratch
 
@@ -30,7 +29,7 @@ def notebooks() -> dict[str, Path]:
 
 def asked_by(path: Path) -> str:
     """Return what a notebook asks: its heading."""
-    first = nbformat.read(path, as_version=4).cells[0].source
+    first = quickly("nbformat").read(path, as_version=4).cells[0].source
     return first.partition("\n")[0].lstrip("# ").strip()
 
 
@@ -52,12 +51,10 @@ def notebook_parameters(path: Path, book: Path, values: Mapping[str, Any]) -> di
     Raises:
         ScenarioError: Where a name is neither a parameter of the notebook nor an assumption.
     """
-    import papermill
-
     for name in values:
         if name not in Scenario.model_fields:
             raise ScenarioError(f"{name} is not an assumption; {nearest(name, Scenario.model_fields)}")
-    listed = papermill.inspect_notebook(str(path))
+    listed = quickly("papermill").inspect_notebook(str(path))
     for name in listed:
         if name not in Scenario.model_fields and name not in PLAIN_PARAMETERS:
             raise ReportError(f"{path.name}: its parameter {name} is not an assumption; {nearest(name, Scenario.model_fields)}")
@@ -77,7 +74,7 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path, check: Callabl
     Raises:
         ReportError: With the failing cell's error, in one line.
     """
-    import papermill
+    papermill = quickly("papermill")
     from papermill.exceptions import PapermillExecutionError
     from traitlets.config import Config
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import linprog
 
 from capplan.book.factors import scaled_limits
 from capplan.book.scenario import ProcurementAssumptions
@@ -173,6 +172,8 @@ def lay_out(
     Returns:
         DataFrame: class, region, accelerator, geography, share (of the class's work in the region), work_per_accelerator_hour.
     """
+    from scipy.optimize import linprog
+
     first = demand[demand["quarter"] == min(demand["quarter"], key=quarter_index)]
     weight = first["probability"] * first["hours"] * first["work_per_hour"]
     hours = float(first.drop_duplicates("block")["hours"].sum()) * float(first.drop_duplicates("path")["probability"].sum())
