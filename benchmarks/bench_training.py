@@ -20,6 +20,7 @@ from capplan.book.scenario import TrainingAssumptions
 from capplan.outputs.lab.explore import Explorer
 from capplan.outputs.views.training import show_training
 from capplan.questions.training import plan_run
+from capplan.questions.training.offered import TrainingTables
 from tests.conftest import ROOT
 
 MACHINES, COUNTS, ROUNDS = 20, 200, 5
@@ -60,7 +61,7 @@ def test_frontier(benchmark, book):
     counts = 8 * np.arange(1, COUNTS + 1)
 
     def frontier():
-        return plan_run(run, machines, None, None, prices, a, accelerators=book.accelerators, models=book.models, counts=counts)
+        return plan_run(run, TrainingTables(machines, prices, accelerators=book.accelerators, models=book.models), a, counts)
 
     table = benchmark.pedantic(frontier, rounds=ROUNDS, warmup_rounds=1)
     ours = median(lambda _: frontier())

@@ -5,33 +5,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Kind:
-    """What is known of a kind of contract.
+    """What is known of a kind of contract."""
 
-    Args:
-        shown, colour: How tables, charts and sentences name and colour it.
-        stack: Its place in a stack, from the ground up: what is owned and signed, then what can be left.
-        months: How long it runs, where its name says so.
-        states_months: Must its offers say how long they run?
-        by_the_hour: Is it paid by the hour, for as long as one likes?
-        physical: Does it put a machine there, whatever its discount says?
-        renewable: Can it be renewed, or entered by an exchange?
-        steady: Does it run on from its start, so that steady work may rest on it?
-        listed: Do price sheets of providers list it?
-        no_dearer_than: The kind whose price it never exceeds, for one machine in one region.
-        lease: Identified asset, control of its use (yes, no, to be confirmed), and what it is proposed to be in the accounts.
-    """
-
+    #: shown, colour: How tables, charts and sentences name and colour it.
     shown: str
     colour: str
-    stack: int
-    months: float | None = None
-    states_months: bool = False
-    by_the_hour: bool = False
-    physical: bool = False
-    renewable: bool = False
-    steady: bool = True
-    listed: bool = True
-    no_dearer_than: str = ""
+    stack: int  #: Its place in a stack, from the ground up: what is owned and signed, then what can be left.
+    months: float | None = None  #: How long it runs, where its name says so.
+    states_months: bool = False  #: Must its offers say how long they run?
+    by_the_hour: bool = False  #: Is it paid by the hour, for as long as one likes?
+    physical: bool = False  #: Does it put a machine there, whatever its discount says?
+    renewable: bool = False  #: Can it be renewed, or entered by an exchange?
+    steady: bool = True  #: Does it run on from its start, so that steady work may rest on it?
+    listed: bool = True  #: Do price sheets of providers list it?
+    no_dearer_than: str = ""  #: The kind whose price it never exceeds, for one machine in one region.
+    #: Identified asset, control of its use (yes, no, to be confirmed), and what it is proposed to be in the accounts.
     lease: tuple[str, str, str] = ("to be confirmed", "to be confirmed", "read the contract")
 
 

@@ -1,4 +1,4 @@
-"""Rows of a table as plain values."""
+"""Rows of a table as plain values, and lists of names."""
 
 from typing import Any
 
@@ -14,3 +14,13 @@ def records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
     """
     names = list(frame.columns)
     return [dict(zip(names, row, strict=True)) for row in frame.to_numpy(dtype=object).tolist()]
+
+
+def word_list(text: str) -> tuple[str, ...]:
+    """Return names that are declared one after the other.
+
+    Examples:
+        >>> word_list("offer_id machines")
+        ('offer_id', 'machines')
+    """
+    return tuple(text.split())

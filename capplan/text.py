@@ -243,7 +243,6 @@ def number_text(value: float, unit: str = "", *, signed: bool = False) -> str:
 
     Args:
         unit: A currency code ("USD", "USD/h"), "share", or any other unit, which is not printed.
-        signed: Write a plus in front of what is positive.
 
     Examples:
         >>> number_text(1_234_567, "USD"), number_text(-999_950, "USD"), number_text(2.5, "USD/h"), number_text(0.345, "share")

@@ -16,25 +16,16 @@ from capplan.questions.procurement import FirstAnswer, Purchases, Signed, signed
 
 @dataclass(frozen=True)
 class Column:
-    """One answer on the board.
+    """One answer on the board."""
 
-    Args:
-        name: What was asked.
-        scenario: The assumptions it was answered under: a run without a person under them gives the same numbers.
-        headline: The plan's sentence.
-        measures: Value by measure; the ending of the name tells the unit (_usd, _amount: the book's currency, _share), counts have none.
-        decisions (offer_id, quarter, accelerators, usd): What would be signed before the next review.
-        full: Is it the full answer, or a first one that stops early?
-        signed: The decision, as `keep_decision` takes it.
-    """
-
-    name: str
-    scenario: Scenario
-    headline: str
+    name: str  #: What was asked.
+    scenario: Scenario  #: The assumptions it was answered under: a run without a person under them gives the same numbers.
+    headline: str  #: The plan's sentence.
+    #: Value by measure; the ending of the name tells the unit (_usd, _amount: the book's currency, _share), counts have none.
     measures: Mapping[str, float]
-    decisions: pd.DataFrame
-    full: bool
-    signed: Signed = field(default_factory=dict)
+    decisions: pd.DataFrame  #: (offer_id, quarter, accelerators, usd): What would be signed before the next review.
+    full: bool  #: Is it the full answer, or a first one that stops early?
+    signed: Signed = field(default_factory=dict)  #: The decision, as `keep_decision` takes it.
 
 
 def first_column(name: str, book: Book, scenario: Scenario, base: Scenario | None = None) -> Column | None:

@@ -7,27 +7,15 @@ import pandas as pd
 from capplan.book.book import Book
 from capplan.book.currencies import budgets_by_quarter
 from capplan.book.scenario import LedgerAssumptions, Scenario
-from capplan.questions.ledger import Ledger, build_ledger
+from capplan.questions.ledger import Ledger, LedgerTables, build_ledger
 from capplan.questions.ledger.reconcile import BESIDE_COMPUTE
-from capplan.records import records
+from capplan.records import records, word_list
 from capplan.text import counted, money
 from capplan.units import quarter_range
 
 #: Tables of the book that the ledger reads under the same names.
-LEDGER_TABLES = (
-    "commitments",
-    "payments",
-    "offer_payments",
-    "skus",
-    "workloads",
-    "services",
-    "assets",
-    "sites",
-    "spend_agreements",
-    "other_costs",
-    "billing",
-    "limits",
-    "fx",
+LEDGER_TABLES = word_list(
+    "commitments payments offer_payments skus workloads services assets sites spend_agreements other_costs billing limits fx"
 )
 #: Budgets of all spend, in which what no purchase changes takes its share first.
 WHOLE = ("p_and_l", "cash")
@@ -35,16 +23,12 @@ WHOLE = ("p_and_l", "cash")
 
 @dataclass(frozen=True)
 class Beside:
-    """What is spent beside the compute that is decided on.
+    """What is spent beside the compute that is decided on."""
 
-    Args:
-        fixed: quarter, view (p_and_l, cash), provider, beside (people, APIs, rooms and other costs, not contracts and machines), usd: all
-            that is spent without a purchase and without use by the hour.
-        billed: What providers bill beside contracts and planned use, by month, as rows of the table other_costs.
-    """
-
+    #: quarter, view (p_and_l, cash), provider, beside (people, APIs, rooms and other costs, not contracts and machines), usd: all that is
+    #: spent without a purchase and without use by the hour.
     fixed: pd.DataFrame
-    billed: pd.DataFrame
+    billed: pd.DataFrame  #: What providers bill beside contracts and planned use, by month, as rows of the table other_costs.
 
     def spent(self, *, view: str = "p_and_l", beside_only: bool = False) -> pd.Series:
         """Return USD by quarter."""
@@ -72,7 +56,7 @@ def book_beside(book: Book, scenario: Scenario, work: pd.DataFrame) -> Beside:
         work: workload, quarter, quantity: expected work.
     """
     a = scenario.section(LedgerAssumptions)
-    rows = build_ledger(a, work=work, **{name: book.get(name) for name in LEDGER_TABLES if name != "limits"}).entries
+    rows = build_ledger(a, LedgerTables(work=work, **{name: book.get(name) for name in LEDGER_TABLES if name != "limits"})).entries
     rows = rows[~rows["component"].str.startswith("agreement_")]
     beside = (rows["status"] == "stated") | rows["component"].isin(BESIDE_COMPUTE)
     inside = rows["view"].isin(WHOLE) & rows["quarter"].isin(quarter_range(a.first_quarter, a.horizon_quarters))

@@ -43,29 +43,22 @@ class Entry:
 
 @dataclass(frozen=True)
 class Card:
-    """One question.
+    """One question."""
 
-    Args:
-        name: What it asks, in words that stand before a number.
-        unit: What the number counts; empty where the question has none.
-        start, low, high: Where the number stands at first, and its bounds.
-        picks: What can be picked, from the book; None where nothing is.
-        lines: What-ifs in the grammar of `capplan.book.changes`, with {pick}, {number}, {whole} (the number as a whole), {factor} (1 +
-            number / 100) and {share} (number / 100) in them.
-        made: Return further what-ifs from the book, its scenario, the number and what was picked.
-        more: What it asks for beside the number.
-        factor, share: Assumption that is multiplied by 1 + number / 100; assumption that becomes number / 100.
-    """
-
-    name: str
-    unit: str = ""
+    name: str  #: What it asks, in words that stand before a number.
+    unit: str = ""  #: What the number counts; empty where the question has none.
+    #: start, low, high: Where the number stands at first, and its bounds.
     start: float = 0.0
     low: float = 0.0
     high: float = 0.0
-    picks: Picks | None = None
+    picks: Picks | None = None  #: What can be picked, from the book; None where nothing is.
+    #: What-ifs in the grammar of `capplan.book.changes`, with {pick}, {number}, {whole} (the number as a whole), {factor} (1 + number /
+    #: 100) and {share} (number / 100) in them.
     lines: tuple[str, ...] = ()
+    #: Return further what-ifs from the book, its scenario, the number and what was picked.
     made: Callable[..., Sequence[Change]] | None = None
-    more: tuple[Entry, ...] = ()
+    more: tuple[Entry, ...] = ()  #: What it asks for beside the number.
+    #: factor, share: Assumption that is multiplied by 1 + number / 100; assumption that becomes number / 100.
     factor: str = ""
     share: str = ""
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pandas as pd
 
 from capplan.answers.plan import PURCHASE_TABLES, demand_of, prices_of
+from capplan.answers.serving import serving_tables
 from capplan.answers.store import remembered
 from capplan.book.book import Book
 from capplan.book.scenario import CrossoverAssumptions, DemandAssumptions, PricingAssumptions, Scenario
 from capplan.errors import CapplanError, nearest
-from capplan.questions.crossover import Crossover, Replica, api_ways, find_crossover, peak_over_block, terms_of
+from capplan.questions.crossover import Crossover, Replica, Work, api_ways, find_crossover, peak_over_block, terms_of
 from capplan.questions.demand import Forecast
-from capplan.questions.serving.choice import cheapest_hours
 from capplan.questions.serving.hosted import host_service
 
 #: Tables that decide between hosting and calling.
@@ -34,18 +34,8 @@ def crossover_of(book: Book, scenario: Scenario) -> tuple[str, Crossover]:
         prices = prices[prices["provider"].isin(scenario.providers)] if scenario.providers else prices
         replica, terms = None, pd.DataFrame({"term": [], "term_months": [], "usd_per_accelerator_hour": [], "provider": []})
         if row["host"] != "api" or not pd.isna(row["hosted_model"]):
-            hosted = host_service(
-                row,
-                book.need("usage", "The crossover"),
-                book.get("serving_runs"),
-                book.get("models"),
-                book.get("accelerators"),
-                cheapest_hours(prices),
-                book.get("speeds"),
-                a,
-                surfaces=book.get("surfaces"),
-                latency_parts=book.get("latency_parts"),
-            )
+            book.need("usage", "The crossover")
+            hosted = host_service(row, serving_tables(book, scenario), a)
             replica = Replica(hosted.point, float(row["output_tokens"]), next(iter(hosted.fleets.values())).first_token_seconds, a)
             terms = terms_of(prices, str(hosted.point["accelerator"]))
         paths = forecast.paths[forecast.paths["workload"] == name]
@@ -55,17 +45,8 @@ def crossover_of(book: Book, scenario: Scenario) -> tuple[str, Crossover]:
             )
         traffic = paths.merge(forecast.blocks, on=["quarter", "block"]).rename(columns={"quantity": "requests"})
         missed = row["shortfall_usd_per_unit"] if not pd.isna(row["shortfall_usd_per_unit"]) else row["value_usd_per_unit"]
-        found = find_crossover(
-            row,
-            traffic,
-            ways,
-            replica,
-            terms,
-            a,
-            peak_factor=peak_over_block(forecast, name),
-            may_wait=bool(row["deferrable"]),
-            unserved_usd_per_request=float(missed),
-        )
+        work = Work(peak_over_block(forecast, name), bool(row["deferrable"]), float(missed))
+        found = find_crossover(row, traffic, ways, replica, terms, a, work)
         return replace(found, notes=(*notes, *found.notes))
 
     sections = "-".join(scenario.section(kind).digest() for kind in (DemandAssumptions, PricingAssumptions))

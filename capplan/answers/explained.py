@@ -36,17 +36,12 @@ SHOWN = 6
 
 @dataclass(frozen=True)
 class Explained:
-    """An answer in sentences.
+    """An answer in sentences."""
 
-    Args:
-        headline: The first sentence.
-        sentences: about, words.
-        figures: sentence (its place), figure (id that `capplan trace` follows in a report of the plan; empty for a text), shown (as the
-            sentence has it), value, table, column: every figure, date and name in the words.
-    """
-
-    headline: str
-    sentences: pd.DataFrame
+    headline: str  #: The first sentence.
+    sentences: pd.DataFrame  #: about, words.
+    #: sentence (its place), figure (id that `capplan trace` follows in a report of the plan; empty for a text), shown (as the sentence has
+    #: it), value, table, column: every figure, date and name in the words.
     figures: pd.DataFrame
 
     @property

@@ -27,18 +27,13 @@ NEAREST_SHARE = 0.15
 
 @dataclass(frozen=True)
 class Probe:
-    """An assumption and how far it is moved.
+    """An assumption and how far it is moved."""
 
-    Args:
-        field: Assumption of the scenario.
-        low, high: Ends of the search, as factors on today's value, or as values where `absolute` is set.
-        absolute: Are the ends values?
-    """
-
-    field: str
+    field: str  #: Assumption of the scenario.
+    #: low, high: Ends of the search, as factors on today's value, or as values where `absolute` is set.
     low: float
     high: float
-    absolute: bool = False
+    absolute: bool = False  #: Are the ends values?
 
     def ends(self, scenario: Scenario) -> tuple[float, float]:
         """Return the two values between which is searched, within the assumption's bounds."""
@@ -64,27 +59,19 @@ PROBES = (
 
 @dataclass
 class Search:
-    """The search from today's value of an assumption to one end: how far the decision holds, and from where on it does not.
+    """The search from today's value of an assumption to one end: how far the decision holds, and from where on it does not."""
 
-    Args:
-        field: The assumption.
-        side: "flips_below" or "flips_above".
-        holds, changed: The values nearest to each other at which it holds and at which it does not.
-        low, high: By how much keeping the decision costs more there than is allowed.
-        other: The best plan at `changed`; None where there is none.
-        moved: The end that moved last.
-        stuck: Whether the same end moved twice: cost is convex, and a straight line then creeps.
-    """
-
-    field: str
-    side: str
+    field: str  #: The assumption.
+    side: str  #: "flips_below" or "flips_above".
+    #: holds, changed: The values nearest to each other at which it holds and at which it does not.
     holds: float
     changed: float
+    #: low, high: By how much keeping the decision costs more there than is allowed.
     low: float
     high: float = 0.0
-    other: Kept | None = None
-    moved: str = ""
-    stuck: bool = False
+    other: Kept | None = None  #: The best plan at `changed`; None where there is none.
+    moved: str = ""  #: The end that moved last.
+    stuck: bool = False  #: Whether the same end moved twice: cost is convex, and a straight line then creeps.
 
     @property
     def flips(self) -> bool:
@@ -109,20 +96,14 @@ class Search:
 
 @dataclass
 class Asking:
-    """Asks what keeping the decision costs under other values, each question from the bases that the one before has left.
+    """Asks what keeping the decision costs under other values, each question from the bases that the one before has left."""
 
-    Args:
-        book, scenario: As for the plan.
-        signed: The decision.
-        warm: What the last question left.
-        asked: Values tried.
-    """
-
+    #: book, scenario: As for the plan.
     book: Book
     scenario: Scenario
-    signed: Signed
-    warm: Warm | None = None
-    asked: int = 0
+    signed: Signed  #: The decision.
+    warm: Warm | None = None  #: What the last question left.
+    asked: int = 0  #: Values tried.
 
     def __call__(self, field: str, value: float, allowed: float | None) -> Kept | None:
         """Return what keeping the decision costs at a value, as closely as telling it from what is allowed takes; None without a plan."""
@@ -148,9 +129,6 @@ def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] =
 
     The decision holds while signing it, with the best use and the best later purchases, costs at most `FLIP_SHARE` more than the best plan
     (more than it does today, where few paths judge it otherwise than all).
-
-    Args:
-        progress: Called with a few words before each round of the search.
 
     Returns:
         DataFrame: [assumption, now, flips_below, flips_above, then]: the nearest values that were found to flip the decision (missing: none

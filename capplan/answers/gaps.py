@@ -19,19 +19,12 @@ RANKING_PATHS = 20
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What a missing table might say, as a change of the book or the scenario.
+    """What a missing table might say, as a change of the book or the scenario."""
 
-    Args:
-        table: The missing table.
-        supposed: What is supposed, in words.
-        changes: Changes of tables that the book has or that were assumed for it.
-        values: Assumptions to replace.
-    """
-
-    table: str
-    supposed: str
-    changes: tuple[Change, ...] = ()
-    values: tuple[tuple[str, Any], ...] = ()
+    table: str  #: The missing table.
+    supposed: str  #: What is supposed, in words.
+    changes: tuple[Change, ...] = ()  #: Changes of tables that the book has or that were assumed for it.
+    values: tuple[tuple[str, Any], ...] = ()  #: Assumptions to replace.
 
 
 #: A plausible surprise for each table whose absence leaves something open; the sizes are judgements, stated in the answer.
@@ -54,9 +47,6 @@ WHAT_IFS = (
 
 def rank_gaps(book: Book, scenario: Scenario, progress: Callable[[str], None] = lambda _: None) -> pd.DataFrame:
     """Plan again with a plausible content for each missing table, and rank the tables by what the plan's cost moves.
-
-    Args:
-        progress: Called with a few words before each plan.
 
     Returns:
         DataFrame: [table, supposed, change_usd, change_share], largest absolute change first; without rows where nothing is missing. The

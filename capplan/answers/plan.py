@@ -46,7 +46,7 @@ from capplan.questions.demand import (
 from capplan.questions.demand.capacity_requests import requested_runs
 from capplan.questions.demand.classes import work_growth
 from capplan.questions.demand.scaled import scaled_forecast
-from capplan.questions.ledger import Ledger, build_ledger, expected_work, rate_limit_notes, withdrawal_notes
+from capplan.questions.ledger import Ledger, LedgerTables, build_ledger, expected_work, rate_limit_notes, withdrawal_notes
 from capplan.questions.pricing import price_hours
 from capplan.questions.procurement import (
     FIRST_GAP,
@@ -298,15 +298,16 @@ def keep_in(book: Book, scenario: Scenario, signed: Signed, warm: Warm | None = 
 def ledger_of(book: Book, scenario: Scenario) -> Ledger:
     """Book the plan in cash, billed, P&L and economic terms."""
     bought = purchases_of(book, scenario)
-    return build_ledger(
-        scenario.section(LedgerAssumptions),
-        purchases=bought.purchases,
-        departures=bought.departures,
-        dispatch=bought.dispatch,
-        capacity=bought.capacity,
-        costs=bought.costs,
+    return build_ledger(scenario.section(LedgerAssumptions), ledger_tables(book, scenario, bought))
+
+
+def ledger_tables(book: Book, scenario: Scenario, bought: Purchases) -> LedgerTables:
+    """Gather what the ledger of a purchase plan is made from."""
+    limits = scaled_limits(book.get("limits"), scenario)
+    return LedgerTables(
+        **{name: getattr(bought, name) for name in ("purchases", "departures", "dispatch", "capacity", "costs")},
         work=expected_work(demand_of(book, scenario).paths),
-        **({name: book.get(name) for name in LEDGER_TABLES} | {"limits": scaled_limits(book.get("limits"), scenario)}),
+        **({name: book.get(name) for name in LEDGER_TABLES} | {"limits": limits}),
     )
 
 
@@ -315,7 +316,6 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
 
     Args:
         scenario: Assumptions; the book's own where none are given.
-        progress: Called with a few words before each step.
 
     Raises:
         CapplanError: Where an input is missing or contradicts another one, or no plan exists; never a partial plan.

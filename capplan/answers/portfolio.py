@@ -7,7 +7,7 @@ from capplan.answers.store import remembered
 from capplan.book.book import Book
 from capplan.book.scenario import PortfolioAssumptions, Scenario
 from capplan.questions.demand import class_speeds, class_table
-from capplan.questions.portfolio import Portfolio, Rehearsal, holdings_of, mix_portfolio
+from capplan.questions.portfolio import PoolTables, Portfolio, Rehearsal, holdings_of, mix_portfolio
 from capplan.units import quarter_index, quarter_label, quarter_of, quarter_start
 
 #: A quarter is played again when at least this much of it was measured.
@@ -27,14 +27,11 @@ def portfolio_of(book: Book, scenario: Scenario) -> Portfolio:
         allowed &= prices["provider"].isin(a.providers) | (len(a.providers) == 0)
         allowed &= prices["geography"].isin(a.geographies) | (len(a.geographies) == 0)
         holdings = holdings_of(book.get("commitments"), book.get("assets"), skus, offers, book.get("sites"), a.useful_life_years)
+        classes = class_table(hosted, speeds, a, {*prices.loc[allowed, "accelerator"], *holdings["accelerator"]})
         return mix_portfolio(
             work_of(book, scenario),
-            class_speeds(speeds, hosted),
-            prices[allowed],
+            PoolTables(class_speeds(speeds, hosted), prices[allowed], classes, holdings, book.get("limits")),
             a,
-            classes=class_table(hosted, speeds, a, {*prices.loc[allowed, "accelerator"], *holdings["accelerator"]}),
-            holdings=holdings,
-            limits=book.get("limits"),
             usage=book.get("usage") if "usage" in book.tables else None,
             workloads=hosted,
             rehearsal=_rehearsal(book, scenario) if a.rehearse else None,

@@ -26,14 +26,11 @@ PLANNED, DEMAND, PRICES, DELIVERY, ALL = "nothing: as planned", "demand", "price
 
 @dataclass(frozen=True)
 class Knowing:
-    """What it would have been worth to know what came, when the plan was signed.
+    """What it would have been worth to know what came, when the plan was signed."""
 
-    Args:
-        table: See `worth_of_knowing`: one thing at a time, then all of it; the parts need not add up. No rows where it cannot be told.
-        headline, notes: One sentence; what the answer rests on, or why there is none.
-    """
-
+    #: See `worth_of_knowing`: one thing at a time, then all of it; the parts need not add up. No rows where it cannot be told.
     table: pd.DataFrame = field(default_factory=lambda: worth_of_knowing({}, {}))
+    #: headline, notes: One sentence; what the answer rests on, or why there is none.
     headline: str = ""
     notes: tuple[str, ...] = ()
 

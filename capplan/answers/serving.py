@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 
 import pandas as pd
 
@@ -15,27 +16,14 @@ from capplan.questions.ledger.tokens import service_usd, withdrawal_notes
 from capplan.questions.serving import Serving, plan_serving
 from capplan.questions.serving.choice import cheapest_hours
 from capplan.questions.serving.close_look import busiest_region, levers_of
-from capplan.questions.serving.hosted import Hosted, host_service
+from capplan.questions.serving.hosted import Hosted, ServingTables, host_service
 from capplan.questions.serving.levers import Levers
-from capplan.records import records
+from capplan.records import records, word_list
 
 #: Tables the answer rests on.
-TABLES = (
-    "services",
-    "api_contracts",
-    "workloads",
-    "usage",
-    "requests",
-    "serving_runs",
-    "models",
-    "accelerators",
-    "speeds",
-    "surfaces",
-    "latency_parts",
-    "other_costs",
-    "skus",
-    "offers",
-    "sites",
+TABLES = word_list(
+    "services api_contracts workloads usage requests serving_runs models accelerators speeds surfaces latency_parts other_costs skus offers"
+    " sites"
 )
 #: Services as they are hosted today: a meeting's other answers, which are far larger, never push them out.
 MOST_HOSTED = 64
@@ -57,21 +45,20 @@ def serving_of(book: Book, scenario: Scenario) -> tuple[Serving, tuple[str, ...]
         return plan_serving(
             services,
             book.get("workloads"),
-            book.get("usage"),
-            book.get("serving_runs"),
-            book.get("models"),
-            book.get("accelerators"),
-            cheapest_hours(prices_of(book, scenario), scenario.geographies, scenario.providers),
-            book.get("speeds"),
+            serving_tables(book, scenario),
             a,
-            surfaces=book.get("surfaces"),
-            latency_parts=book.get("latency_parts"),
             other_costs=latest,
             api_usd_per_request=called,
             requests=book.get("requests"),
         )
 
     return remembered(f"serving-{_prices_key(scenario)}", book, TABLES, a, compute), tuple(notes)
+
+
+def serving_tables(book: Book, scenario: Scenario) -> ServingTables:
+    """Gather what every service is hosted on, with prices of the providers and geographies of the plan."""
+    prices = cheapest_hours(prices_of(book, scenario), scenario.geographies, scenario.providers)
+    return ServingTables(**{one.name: book.get(one.name) for one in fields(ServingTables) if one.name != "prices"}, prices=prices)
 
 
 def levers_of_each(book: Book, scenario: Scenario) -> dict[str, Levers]:
@@ -101,9 +88,7 @@ def speeds_under_targets(book: Book, scenario: Scenario, workload: str, factor: 
     """
     table = book.need("services", "The latency target").merge(book.get("workloads"), on="workload", how="left", suffixes=("", "_workload"))
     row = table[table["workload"] == workload].iloc[0]
-    usage, runs, models, accelerators = (book.get(name) for name in ("usage", "serving_runs", "models", "accelerators"))
-    prices = cheapest_hours(prices_of(book, scenario), scenario.geographies, scenario.providers)
-    a = scenario.section(ServingAssumptions)
+    tables, a = serving_tables(book, scenario), scenario.section(ServingAssumptions)
     columns = ("first_token_seconds_p95", "token_seconds_p95")
     factors = dict(factor) if isinstance(factor, Mapping) else dict.fromkeys(columns, factor)
 
@@ -111,19 +96,7 @@ def speeds_under_targets(book: Book, scenario: Scenario, workload: str, factor: 
         aimed = row.copy()
         for name in columns:
             aimed[name] = row[name] * times.get(name, 1.0)
-        return host_service(
-            aimed,
-            usage,
-            runs,
-            models,
-            accelerators,
-            prices,
-            book.get("speeds"),
-            a,
-            surfaces=book.get("surfaces"),
-            latency_parts=book.get("latency_parts"),
-            points=points,
-        )
+        return host_service(aimed, tables, a, points)
 
     key = key_of(f"hosted-{workload}-{_prices_key(scenario)}", book, TABLES, a)
     before = _today.get(key) or done({})

@@ -11,21 +11,11 @@ from capplan.book.scenario import GoodputAssumptions, ScalingAssumptions, Scenar
 from capplan.errors import CapplanError
 from capplan.questions.goodput import measure_goodput
 from capplan.questions.scaling import ScalingFit, fit_scaling
-from capplan.questions.training import RunStudy, choose_run, study_run
+from capplan.questions.training import RunStudy, TrainingTables, choose_run, study_run
+from capplan.records import word_list
 
 #: Tables that decide what a training run needs.
-TRAINING_TABLES = (
-    "training_runs",
-    "scaling_runs",
-    "failures",
-    "models",
-    "training_speeds",
-    "accelerators",
-    "skus",
-    "offers",
-    "sites",
-    "workloads",
-)
+TRAINING_TABLES = word_list("training_runs scaling_runs failures models training_speeds accelerators skus offers sites workloads")
 #: Accelerators at which failures are counted; a run between two is read between them.
 GOODPUT_COUNTS = (8, 32, 128, 512, 2048, 8192, 32768)
 
@@ -51,18 +41,10 @@ def training_of(book: Book, scenario: Scenario) -> RunStudy:
                 f"run {run['run_id']} must be in {region}, where none of the plan's providers offers a machine"
                 f"{' but spot; allow it with run_on_spot,' if left_out else ';'} add offers, or change its region"
             )
-        scaling, goodput = _scaling_of(book, scenario), _goodput_of(book, scenario)
-        found = study_run(
-            run,
-            book.get("skus"),
-            scaling,
-            goodput,
-            here,
-            a,
-            accelerators=book.get("accelerators"),
-            models=book.get("models"),
-            speeds=book.get("training_speeds"),
-        )
+        accelerators, models, speeds = (book.get(name) for name in ("accelerators", "models", "training_speeds"))
+        measured = _scaling_of(book, scenario), _goodput_of(book, scenario)
+        tables = TrainingTables(book.get("skus"), here, accelerators, models, speeds, *measured)
+        found = study_run(run, tables, a)
         note = f"The workload {run['workload']} is not interruptible: spot is left out (run_on_spot changes it)."
         return replace(found, notes=(*found.notes, note)) if left_out and a.run_on_spot == "as_workload" else found
 

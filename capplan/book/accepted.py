@@ -19,27 +19,21 @@ TEXTS = ("provider", "accelerator", "contract_id", "workload", "kind", "class", 
 
 @dataclass(frozen=True)
 class AcceptedPlan:
-    """What a plan said: spend by month, provider, machine, contract, workload and kind; work by workload, region and month, with its band.
+    """What a plan said: spend by month, machine and what it is for, work by workload and month with its band; see SPEND_COLUMNS."""
 
-    Args:
-        book, headline: Name of the book it was made of, and its sentence.
-        as_of: Day it was made.
-        currency: Its currency.
-        spend, work: See SPEND_COLUMNS and WORK_COLUMNS.
-        folder: Where it lies.
-        parameters, digests: Assumptions it was made under, and digests of the tables it was made of.
-        signed: What it signs before its next review: offer_id, quarter, machines, starts.
-    """
-
+    #: book, headline: Name of the book it was made of, and its sentence.
     book: str
     headline: str
-    as_of: pd.Timestamp
-    currency: str
+    as_of: pd.Timestamp  #: Day it was made.
+    currency: str  #: Its currency.
+    #: spend, work: See SPEND_COLUMNS and WORK_COLUMNS.
     spend: pd.DataFrame
     work: pd.DataFrame
-    folder: Path
+    folder: Path  #: Where it lies.
+    #: parameters, digests: Assumptions it was made under, and digests of the tables it was made of.
     parameters: Mapping[str, Any] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
+    #: What it signs before its next review: offer_id, quarter, machines, starts.
     signed: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(SIGNED_COLUMNS)))
 
 

@@ -14,9 +14,6 @@ from capplan.errors import CapplanError, nearest
 def changed_table(change: Change, tables: Mapping[str, pd.DataFrame]) -> tuple[str, pd.DataFrame]:
     """Apply one what-if.
 
-    Args:
-        tables: Tables of the book by name.
-
     Returns:
         tuple: Name of the table, and a changed copy of it.
 

@@ -51,9 +51,6 @@ def providers_at_hand(own: dict[str, pd.DataFrame], known: dict[str, pd.DataFram
 
     These are those of its contracts, offers, machines and of machine hours in its bills; all where it has none of these; its own machines
     only with sites.
-
-    Args:
-        known: The same tables with the reference facts joined.
     """
     provider_of = known["skus"].drop_duplicates("sku").set_index("sku")["provider"]
     named = [own[name]["sku"].map(provider_of) for name in ("commitments", "offers", "assets") if name in own and len(own[name])]

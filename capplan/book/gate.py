@@ -26,7 +26,6 @@ def read_text(path: Path, folder: Path | None = None, most_megabytes: float = MO
     """Read a text file, or say why it is none.
 
     Args:
-        path: The file, by its literal name.
         folder: Folder out of which no link may lead; None = the file's own.
 
     Returns:

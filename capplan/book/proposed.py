@@ -50,16 +50,11 @@ _SIGNS = {PURCHASES: "offer_id", PLACEMENT: "task_id"}
 
 
 class Proposed(NamedTuple):
-    """A proposed plan as it was read.
+    """A proposed plan as it was read."""
 
-    Args:
-        kind: "purchases" or "placement".
-        rows: file, row (line in it) and the columns of that kind; empty where nothing is stated.
-        faults: Cells that cannot be read; the rest is still to be held against the book, so that all that is wrong is said at once.
-    """
-
-    kind: str
-    rows: pd.DataFrame
+    kind: str  #: "purchases" or "placement".
+    rows: pd.DataFrame  #: file, row (line in it) and the columns of that kind; empty where nothing is stated.
+    #: Cells that cannot be read; the rest is still to be held against the book, so that all that is wrong is said at once.
     faults: tuple[Fault, ...]
 
 

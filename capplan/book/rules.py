@@ -35,7 +35,6 @@ def check_references(tables: Tables, known: Tables) -> list[Fault]:
 
     Args:
         tables: The book's own tables, with their lines in the file as index.
-        known: The same tables with the reference facts joined.
     """
     faults = []
     for table, frame in tables.items():

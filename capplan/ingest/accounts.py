@@ -6,7 +6,7 @@ import pandas as pd
 
 from capplan.ingest.machines import Machine, Recogniser, hours_of_unit
 from capplan.ingest.opening import Sheet
-from capplan.records import records
+from capplan.records import records, word_list
 
 #: Buckets in the order in which they are shown, and what is in them.
 BUCKETS = {
@@ -23,22 +23,9 @@ BUCKETS = {
 #: A charge below this share of the cheapest known price of its accelerator on demand is a surcharge, not the machine.
 LEAST_PRICE_SHARE = 0.03
 #: Columns that say what a charge is; rows that agree in all of them are judged once.
-KIND = (
-    "ProviderName",
-    "ServiceName",
-    "ChargeCategory",
-    "ChargeClass",
-    "CommitmentDiscountStatus",
-    "CapacityReservationStatus",
-    "PricingUnit",
-    "ConsumedUnit",
-    "SkuMeter",
-    "SkuPriceDetails",
-    "InstanceType",
-    "MeterName",
-    "ResourceType",
-    "SkuId",
-    "ChargeDescription",
+KIND = word_list(
+    "ProviderName ServiceName ChargeCategory ChargeClass CommitmentDiscountStatus CapacityReservationStatus PricingUnit ConsumedUnit"
+    " SkuMeter SkuPriceDetails InstanceType MeterName ResourceType SkuId ChargeDescription"
 )
 WORDS = ("InstanceType", "SkuMeter", "MeterName", "SkuPriceDetails", "ResourceType", "SkuId", "ChargeDescription")
 #: What names one resource, run, number or moment in a description: no charge is judged by it.

@@ -22,29 +22,19 @@ FIRST_YEAR, LAST_YEAR = 1990, 2099
 
 @dataclass(frozen=True)
 class Wanted:
-    """A column that a format needs or can use.
+    """A column that a format needs or can use."""
 
-    Args:
-        name: Name that the format's SQL uses.
-        kind: text, number (a decimal with twelve places, so that sums are exact), money (a number that may have a currency sign and
-            thousands separators, and be negative in brackets), dollars (a price of an hour in US dollars, whose unit may stand with it),
-            time (an instant in UTC), or clock (a duration like 1-02:03:04, in seconds).
-        aliases: Names under which files have it, the first that is there counts; case, blanks and signs do not matter.
-        required: Must the column be there?
-        filled: Must every cell be filled?
-        minimum: Smallest value allowed.
-        apart: Do rows that differ in this text stand apart (see `convert`)?
-        lenient: Is a cell that cannot be read as good as an empty one?
-    """
-
-    name: str
+    name: str  #: Name that the format's SQL uses.
+    #: text, number (a decimal with twelve places, so that sums are exact), money (a number that may have a currency sign and thousands
+    #: separators, and be negative in brackets), dollars (a price of an hour in US dollars, whose unit may stand with it), time (an instant
+    #: in UTC), or clock (a duration like 1-02:03:04, in seconds).
     kind: Literal["text", "number", "money", "dollars", "time", "clock"]
-    aliases: tuple[str, ...] = ()
-    required: bool = True
-    filled: bool = True
-    minimum: float | None = None
-    apart: bool = True
-    lenient: bool = False
+    aliases: tuple[str, ...] = ()  #: Names under which files have it, the first that is there counts; case, blanks and signs do not matter.
+    required: bool = True  #: Must the column be there?
+    filled: bool = True  #: Must every cell be filled?
+    minimum: float | None = None  #: Smallest value allowed.
+    apart: bool = True  #: Do rows that differ in this text stand apart (see `convert`)?
+    lenient: bool = False  #: Is a cell that cannot be read as good as an empty one?
 
 
 def _plain(name: str) -> str:

@@ -13,6 +13,7 @@ from capplan.ingest.known import known_table
 from capplan.ingest.machines import Recogniser
 from capplan.ingest.opening import Sheet
 from capplan.ingest.reading_options import ReadingOptions
+from capplan.records import word_list
 
 
 class ContractOptions(ReadingOptions):
@@ -27,14 +28,8 @@ CONTRACT_COLUMNS = (
     Wanted(
         "usd_per_hour",
         "money",
-        (
-            "hourly_price",
-            "hourly_rate",
-            "hourly_cost",
-            "effective_hourly_rate",
-            "price_per_hour",
-            "recurring_hourly_charge",
-            "committed_usd_per_hour",
+        word_list(
+            "hourly_price hourly_rate hourly_cost effective_hourly_rate price_per_hour recurring_hourly_charge committed_usd_per_hour"
         ),
     ),
     Wanted("start", "time", ("start_date", "starts", "from", "start_time", "effective_date", "valid_from")),

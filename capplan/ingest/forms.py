@@ -23,19 +23,12 @@ from capplan.ingest.vllm import is_vllm_log
 
 @dataclass(frozen=True)
 class Profile:
-    """The export of a known system.
+    """The export of a known system."""
 
-    Args:
-        name: Whose export it is.
-        format: Format that reads it.
-        signs: Columns that give it away (small letters and digits only); all must be there.
-        options: Options that the format needs for it.
-    """
-
-    name: str
-    format: str
-    signs: tuple[str, ...]
-    options: dict[str, Any] = field(default_factory=dict)
+    name: str  #: Whose export it is.
+    format: str  #: Format that reads it.
+    signs: tuple[str, ...]  #: Columns that give it away (small letters and digits only); all must be there.
+    options: dict[str, Any] = field(default_factory=dict)  #: Options that the format needs for it.
 
 
 #: Known exports, the most particular first.
@@ -100,12 +93,9 @@ OTHER_BILLS = (
 
 @dataclass(frozen=True)
 class Taken:
-    """What a file was taken for.
+    """What a file was taken for."""
 
-    Args:
-        format, name, options: Format that reads it, whose export it is, and options for it.
-    """
-
+    #: format, name, options: Format that reads it, whose export it is, and options for it.
     format: str
     name: str
     options: dict[str, Any]

@@ -42,17 +42,13 @@ class DatedOptions(ReadingOptions):
 
 @dataclass(frozen=True)
 class FileTotals:
-    """What one of the files that were read together holds.
+    """What one of the files that were read together holds."""
 
-    Args:
-        rows, period, totals: Rows, first and last instant (missing where it has no times), and what came out, in one sentence.
-        leaves_out: Numbers of earlier files in the book that have rows of this file, which count there.
-    """
-
+    #: rows, period, totals: Rows, first and last instant (missing where it has no times), and what came out, in one sentence.
     rows: int
     period: tuple[pd.Timestamp, pd.Timestamp] | None
     totals: str
-    leaves_out: tuple[int, ...] = ()
+    leaves_out: tuple[int, ...] = ()  #: Numbers of earlier files in the book that have rows of this file, which count there.
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from capplan.ingest.known import accelerator_named, geography_of, known_table, p
 from capplan.ingest.opening import Sheet
 from capplan.ingest.price_sanity import named_apart, refuse_far_prices
 from capplan.ingest.reading_options import listed
+from capplan.records import word_list
 from capplan.units import HOURS_PER_AVERAGE_MONTH, HOURS_PER_YEAR
 
 #: Google's catalogue has regions in which it sells no accelerator; their spot price is that of processors and memory only.
@@ -48,19 +49,12 @@ class PriceOptions(DatedOptions):
 
 @dataclass(frozen=True)
 class PriceColumn:
-    """A price column: its term and how many hours its price pays for.
+    """A price column: its term and how many hours its price pays for."""
 
-    Args:
-        name: Name in PRICE_COLUMNS.
-        term: Term of the offer.
-        hours: Hours that the price pays for: 1, 730 for a month, 8,760 for a year.
-        upfront_share: Share that is paid at signing.
-    """
-
-    name: str
-    term: str
-    hours: float = 1.0
-    upfront_share: float = 0.0
+    name: str  #: Name in PRICE_COLUMNS.
+    term: str  #: Term of the offer.
+    hours: float = 1.0  #: Hours that the price pays for: 1, 730 for a month, 8,760 for a year.
+    upfront_share: float = 0.0  #: Share that is paid at signing.
 
 
 PRICE_COLUMNS = (
@@ -83,15 +77,9 @@ PRICE_COLUMNS = (
     Wanted(
         "on_demand",
         "dollars",
-        (
-            "on_demand_usd_per_hour",
-            "ondemand_usd_per_hour",
-            "usd_per_hour",
-            "price_per_hour",
-            "price",
-            "hourly_price",
-            "on_demand_price",
-            "linux_on_demand_cost",
+        word_list(
+            "on_demand_usd_per_hour ondemand_usd_per_hour usd_per_hour price_per_hour price hourly_price on_demand_price"
+            " linux_on_demand_cost"
         ),
         required=False,
         minimum=0,

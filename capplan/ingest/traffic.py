@@ -12,6 +12,7 @@ from capplan.ingest.folding import fold, pieces
 from capplan.ingest.identities import Identities, leave_out_known
 from capplan.ingest.ingested import FileTotals, Ingested, Stage, WorkOptions, work_of, workload_rows
 from capplan.ingest.opening import Sheet, text_literal
+from capplan.records import word_list
 
 #: HTTP answers that mean "not now": too many requests, unavailable, overloaded.
 REFUSED = ("429", "503", "529", "rate_limited", "ratelimited", "throttled", "overloaded", "rejected", "refused")
@@ -46,21 +47,9 @@ REQUEST_COLUMNS = (
     Wanted(
         "timestamp",
         "time",
-        (
-            "time",
-            "ts",
-            "datetime",
-            "created_at",
-            "request_time",
-            "arrival_time",
-            "arrived_at",
-            "start_time",
-            "timestamp_ms",
-            "arrival_timestamp",
-            "start_time_unix_nano",
-            "timestamp_ns",
-            "timestamp_us",
-            "request_timestamp",
+        word_list(
+            "time ts datetime created_at request_time arrival_time arrived_at start_time timestamp_ms arrival_timestamp"
+            " start_time_unix_nano timestamp_ns timestamp_us request_timestamp"
         ),
     ),
     Wanted(

@@ -108,7 +108,6 @@ def write_tables(
     come first and the ledger last, so that a break in between is made good by doing the same again.
 
     Args:
-        tables: What all files together say now, by name of the table.
         ready: Further files that were written aside: where they belong, and where they are.
         replace: Put the new rows in the place of the table; tables that many files share are added to even so.
 

@@ -21,15 +21,10 @@ RESEED_POINTS = 32
 
 
 class Bunched(NamedTuple):
-    """Where every point came to rest.
+    """Where every point came to rest."""
 
-    Args:
-        basis ((N,) int): Basis of each point in the library: optimal for a feasible point, dual feasible in any case.
-        ray ((N,) int): Row of the library's `rays` that proves a point infeasible; -1 for a feasible point.
-    """
-
-    basis: Array
-    ray: Array
+    basis: Array  #: ((N,) int): Basis of each point in the library: optimal for a feasible point, dual feasible in any case.
+    ray: Array  #: ((N,) int): Row of the library's `rays` that proves a point infeasible; -1 for a feasible point.
 
 
 class RecourseLibrary:

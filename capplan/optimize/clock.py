@@ -21,15 +21,10 @@ class OutOfTimeError(SolveError):
 
 @dataclass
 class Clock:
-    """A time limit and what came of it.
+    """A time limit and what came of it."""
 
-    Args:
-        ends: Reading at which it ends; infinite where there is no limit.
-        cut_short: Whether a search was ended by it.
-    """
-
-    ends: float
-    cut_short: bool = False
+    ends: float  #: Reading at which it ends; infinite where there is no limit.
+    cut_short: bool = False  #: Whether a search was ended by it.
 
 
 _running: ContextVar[Clock | None] = ContextVar("running", default=None)

@@ -9,17 +9,11 @@ from capplan.optimize.solver import InfeasibleError
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search found.
+    """What a search found."""
 
-    Args:
-        solver: Asked for values: `value(variable)`; None where no solution was found before the search stopped.
-        bound: No solution has a smaller objective.
-        proven: Is it the best, within the gap that was asked for?
-    """
-
-    solver: Any | None
-    bound: float
-    proven: bool
+    solver: Any | None  #: Asked for values: `value(variable)`; None where no solution was found before the search stopped.
+    bound: float  #: No solution has a smaller objective.
+    proven: bool  #: Is it the best, within the gap that was asked for?
 
 
 def new_model() -> Any:

@@ -41,41 +41,24 @@ class Price(NamedTuple):
 
 
 class Level(NamedTuple):
-    """Dispatch of a cell's points where one unit of each kind of use has a price.
+    """Dispatch of a cell's points where one unit of each kind of use has a price."""
 
-    Args:
-        number: Which price.
-        basis (points, parts): Bases that the points rest on.
-        cost (S,): Recourse cost by scenario.
-        used (kinds, S): Use by kind and scenario, with the weights of costs.
-        value (S,): Cost plus priced use, which no dispatch undercuts at this price.
-    """
-
-    number: int
-    basis: Array
-    cost: Array
-    used: Array
-    value: Array
+    number: int  #: Which price.
+    basis: Array  #: (points, parts): Bases that the points rest on.
+    cost: Array  #: (S,): Recourse cost by scenario.
+    used: Array  #: (kinds, S): Use by kind and scenario, with the weights of costs.
+    value: Array  #: (S,): Cost plus priced use, which no dispatch undercuts at this price.
 
 
 class Coupled(NamedTuple):
-    """The best dispatch of a first stage that keeps the expected rows.
+    """The best dispatch of a first stage that keeps the expected rows."""
 
-    Args:
-        x (n,): The first stage, with columns that only expected rows see chosen anew.
-        cost_by_scenario (S,): Recourse cost of the mixture; infinite where the rows cannot be kept.
-        price: Prices at which the cut holds.
-        cut: Cut of the blended cost plus the priced rows, one for each technology.
-        mixture: Levels and their shares by scenario, (levels, S), of each coupled cell.
-        others: Cuts at the prices that were asked for besides.
-    """
-
-    x: Array
-    cost_by_scenario: Array
-    price: Price
-    cut: Cut
-    mixture: list[tuple[list[Level], Array]]
-    others: list[Cut]
+    x: Array  #: (n,): The first stage, with columns that only expected rows see chosen anew.
+    cost_by_scenario: Array  #: (S,): Recourse cost of the mixture; infinite where the rows cannot be kept.
+    price: Price  #: Prices at which the cut holds.
+    cut: Cut  #: Cut of the blended cost plus the priced rows, one for each technology.
+    mixture: list[tuple[list[Level], Array]]  #: Levels and their shares by scenario, (levels, S), of each coupled cell.
+    others: list[Cut]  #: Cuts at the prices that were asked for besides.
 
 
 class _Mix(NamedTuple):

@@ -16,37 +16,23 @@ CHUNK = 65536
 
 
 class Cut(NamedTuple):
-    r"""A supporting plane of the recourse cost: value >= constant - sum_t slope_t T_t x.
+    r"""A supporting plane of the recourse cost: value >= constant - sum_t slope_t T_t x."""
 
-    Args:
-        constant (G, K): One for each technology and independent part of the recourse.
-        slope (G, m): Weighted duals of each technology's points; a row belongs to one part.
-    """
-
-    constant: Array
-    slope: Array
+    constant: Array  #: (G, K): One for each technology and independent part of the recourse.
+    slope: Array  #: (G, m): Weighted duals of each technology's points; a row belongs to one part.
 
 
 class Evaluated(NamedTuple):
-    """What a first stage leads to.
+    """What a first stage leads to."""
 
-    Args:
-        cost_by_scenario (S,): Recourse cost; infinite where a point of the scenario has no feasible recourse.
-        mean (Cut): Cuts of expected cost, one for each technology and part.
-        tail (Cut): Cut of CVaR, its parts by technology to be summed.
-        reference (Cut or None): Cuts of the cost under the evaluator's reference weights, one for each technology and part.
-        rays (F, m + 1 + 1): Feasibility cuts as rows: duals, constant, technology; empty where every point is feasible.
-        chords (list of (Cut, Cut or None)): Planes through neighbouring whole first stages, for mean and reference.
-        raised (2,): By how much the chords lie above expected cost and the cost under reference weights at this first stage.
-    """
-
-    cost_by_scenario: Array
-    mean: Cut
-    tail: Cut
-    reference: Cut | None
-    rays: Array
+    cost_by_scenario: Array  #: (S,): Recourse cost; infinite where a point of the scenario has no feasible recourse.
+    mean: Cut  #: (Cut): Cuts of expected cost, one for each technology and part.
+    tail: Cut  #: (Cut): Cut of CVaR, its parts by technology to be summed.
+    reference: Cut | None  #: (Cut or None): Cuts of the cost under the evaluator's reference weights, one for each technology and part.
+    rays: Array  #: (F, m + 1 + 1): Feasibility cuts as rows: duals, constant, technology; empty where every point is feasible.
+    #: (list of (Cut, Cut or None)): Planes through neighbouring whole first stages, for mean and reference.
     chords: list[tuple[Cut, Cut | None]]
-    raised: Array
+    raised: Array  #: (2,): By how much the chords lie above expected cost and the cost under reference weights at this first stage.
 
 
 class Evaluator:

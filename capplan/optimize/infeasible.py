@@ -16,18 +16,13 @@ WRITTEN_OUT_COLUMNS = 100_000
 
 @dataclass(frozen=True)
 class Change:
-    """How much one row must give.
+    """How much one row must give."""
 
-    Args:
-        row: Name of the row.
-        sense, limit: The row as it is: sum "<", ">" or "=" limit.
-        amount: By how much the limit must be raised ("<"), lowered (">") or missed ("="), in the row's unit.
-    """
-
-    row: str
+    row: str  #: Name of the row.
+    #: sense, limit: The row as it is: sum "<", ">" or "=" limit.
     sense: str
     limit: float
-    amount: float
+    amount: float  #: By how much the limit must be raised ("<"), lowered (">") or missed ("="), in the row's unit.
 
     def __str__(self) -> str:
         """Return the change as a phrase."""
@@ -37,17 +32,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Infeasibility:
-    """Why a model has no solution.
+    """Why a model has no solution."""
 
-    Args:
-        changes: The smallest set of changes, measured relative to the limits, that makes the model feasible; empty where it is feasible.
-        clash: Names of all rows that together cannot hold (a certificate of the linear relaxation), also those that need not give.
-        bounds: Names of variables whose bounds take part in the clash.
-    """
-
+    #: The smallest set of changes, measured relative to the limits, that makes the model feasible; empty where it is feasible.
     changes: tuple[Change, ...]
+    #: Names of all rows that together cannot hold (a certificate of the linear relaxation), also those that need not give.
     clash: tuple[str, ...]
-    bounds: tuple[str, ...]
+    bounds: tuple[str, ...]  #: Names of variables whose bounds take part in the clash.
 
     @property
     def text(self) -> str:

@@ -45,26 +45,20 @@ class UnsettledError(SolveError):
 
 @dataclass(frozen=True)
 class Warm:
-    """What a solve leaves for the next one.
+    """What a solve leaves for the next one."""
 
-    Args:
-        program, recourse (str): Digests of what the cuts and what the bases depend on; they are used only where these agree.
-        library, basis: Bases, and the one each point rested on.
-        cuts, rays: Cuts of expected cost and CVaR; feasibility cuts.
-        tail_share: Share of worst scenarios that the CVaR cuts stand for.
-        reference ((S,) or None): Reference weights of CVaR that the cuts stand for.
-        x (n,): Best first stage.
-    """
-
+    #: program, recourse (str): Digests of what the cuts and what the bases depend on; they are used only where these agree.
     program: str
     recourse: str
+    #: library, basis: Bases, and the one each point rested on.
     library: SeparableRecourse
     basis: Array | None
+    #: cuts, rays: Cuts of expected cost and CVaR; feasibility cuts.
     cuts: tuple[tuple[Cut, Cut | None, Cut | None], ...]
     rays: tuple[Array, ...]
-    tail_share: float
-    reference: Array | None
-    x: Array
+    tail_share: float  #: Share of worst scenarios that the CVaR cuts stand for.
+    reference: Array | None  #: ((S,) or None): Reference weights of CVaR that the cuts stand for.
+    x: Array  #: (n,): Best first stage.
 
 
 class LShaped:

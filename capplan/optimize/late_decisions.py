@@ -14,17 +14,11 @@ SAME_WEIGHT = 1e-9
 
 @dataclass(frozen=True)
 class Branched:
-    """A program whose later columns exist once for each branch.
+    """A program whose later columns exist once for each branch."""
 
-    Args:
-        program: The program; its first columns are the common ones, then come the later ones of each branch.
-        later ((n,) bool): Which columns of the original program are later ones.
-        probability (B,): Probability of each branch.
-    """
-
-    program: TwoStage
-    later: Array
-    probability: Array
+    program: TwoStage  #: The program; its first columns are the common ones, then come the later ones of each branch.
+    later: Array  #: ((n,) bool): Which columns of the original program are later ones.
+    probability: Array  #: (B,): Probability of each branch.
 
     def first_stages(self, x: Array) -> Array:
         """Return the original first stage as each branch has it, (B, n)."""

@@ -25,14 +25,10 @@ class Lattice:
     .. math:: F(z) \ge F(z_0) + \frac{F(z_0 + g) - F(z_0)}{g}\,(z - z_0)\quad\text{for all } z \in g\mathbb{Z},
 
     which lies above every tangent of F in between, so that the relaxation is closer to the whole program.
-
-    Args:
-        row ((technologies, parts) int): The row, -1 where a group is no lattice.
-        step (technologies, parts): g.
     """
 
-    row: Array
-    step: Array
+    row: Array  #: ((technologies, parts) int): The row, -1 where a group is no lattice.
+    step: Array  #: (technologies, parts): g.
 
     @property
     def any(self) -> bool:

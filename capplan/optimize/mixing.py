@@ -13,21 +13,13 @@ DUST = 1e-12
 
 
 class Mixed(NamedTuple):
-    """A mixture and its prices.
+    """A mixture and its prices."""
 
-    Args:
-        shares (levels, S): Share of each level in each scenario.
-        over (K,): How far each row is over.
-        free (F,): First-stage columns that only the rows see.
-        row (K,): Price of each row.
-        scenario (S,): Price of each scenario's cost.
-    """
-
-    shares: Array
-    over: Array
-    free: Array
-    row: Array
-    scenario: Array
+    shares: Array  #: (levels, S): Share of each level in each scenario.
+    over: Array  #: (K,): How far each row is over.
+    free: Array  #: (F,): First-stage columns that only the rows see.
+    row: Array  #: (K,): Price of each row.
+    scenario: Array  #: (S,): Price of each scenario's cost.
 
 
 def mix_levels(

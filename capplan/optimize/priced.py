@@ -21,7 +21,6 @@ def priced_program(problem: TwoStage, price: Array, weight: Array) -> tuple[TwoS
     is a lower bound for every price mu >= 0 and all weights omega of the risk measure's envelope.
 
     Args:
-        problem: A program with K expected rows.
         price (K,): What a unit of each row's limit is worth.
         weight (S,): Scenario weights, see `envelope_weights`.
 

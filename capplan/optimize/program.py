@@ -67,37 +67,24 @@ class TwoStage:
 
 @dataclass(frozen=True)
 class ExpectedRow:
-    r"""A cap on first-stage plus expected recourse quantity: a x + E[sum_{p in points} w_p g^T y_p] <= limit.
+    r"""A cap on first-stage plus expected recourse quantity: a x + E[sum_{p in points} w_p g^T y_p] <= limit."""
 
-    Args:
-        a (n,): First-stage coefficients.
-        g ((r,) or (states, r)): Recourse coefficients (0 for imputed costs, which are no spend), one vector for each cost state where these
-            differ.
-        points ((P,) bool): Points that count (those of one quarter, say).
-        weight (P,): Weight of each point in this row (hours without discounting, say).
-        limit: Right-hand side.
-    """
-
-    a: Array
+    a: Array  #: (n,): First-stage coefficients.
+    #: ((r,) or (states, r)): Recourse coefficients (0 for imputed costs, which are no spend), one vector for each cost state where these
+    #: differ.
     g: Array
-    points: Array
-    weight: Array
-    limit: float
+    points: Array  #: ((P,) bool): Points that count (those of one quarter, say).
+    weight: Array  #: (P,): Weight of each point in this row (hours without discounting, say).
+    limit: float  #: Right-hand side.
 
 
 @dataclass(frozen=True)
 class Marginals:
-    """What one more unit is worth, from the linear relaxation (duals of a program with integers mean nothing).
+    """What one more unit is worth, from the linear relaxation (duals of a program with integers mean nothing)."""
 
-    Args:
-        rows (k,): Change of the objective per unit of b.
-        expected ((len(expected),)): Change of the objective per unit of each expected row's limit.
-        reduced_costs (n,): Change of the objective per unit of x that is at a bound; how far its cost must fall before it enters.
-    """
-
-    rows: Array
-    expected: Array
-    reduced_costs: Array
+    rows: Array  #: (k,): Change of the objective per unit of b.
+    expected: Array  #: ((len(expected),)): Change of the objective per unit of each expected row's limit.
+    reduced_costs: Array  #: (n,): Change of the objective per unit of x that is at a bound; how far its cost must fall before it enters.
 
 
 @dataclass(frozen=True)

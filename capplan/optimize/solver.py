@@ -28,48 +28,37 @@ class Arrays:
     r"""A linear or mixed-integer program as matrices.
 
     .. math:: \min\ \text{sign}\,(c^T x + \text{offset})\quad\text{s.t.}\quad A x \lessgtr b,\ \text{lower} \le x \le \text{upper}
-
-    Args:
-        c (n,): Cost, already negated where the model maximises.
-        A, b, sense ((k, n), (k,), (k,)): Rows; sense is "<", ">" or "=".
-        lower, upper (n,): Bounds; infinite where there is none.
-        integer ((n,) bool): Which variables are whole numbers.
-        names, row_names (tuple of str): Names of variables and rows, in order.
-        sign: 1 where the model minimises, -1 where it maximises; `sign * objective` is the model's own value.
-        offset: Constant of the objective, in the same sign as `c`.
     """
 
-    c: Array
+    c: Array  #: (n,): Cost, already negated where the model maximises.
+    #: A, b, sense ((k, n), (k,), (k,)): Rows; sense is "<", ">" or "=".
     A: sparse.csr_matrix
     b: Array
     sense: Array
+    #: lower, upper (n,): Bounds; infinite where there is none.
     lower: Array
     upper: Array
-    integer: Array
+    integer: Array  #: ((n,) bool): Which variables are whole numbers.
+    #: names, row_names (tuple of str): Names of variables and rows, in order.
     names: tuple[str, ...] = ()
     row_names: tuple[str, ...] = ()
-    sign: float = 1.0
-    offset: float = 0.0
+    sign: float = 1.0  #: 1 where the model minimises, -1 where it maximises; `sign * objective` is the model's own value.
+    offset: float = 0.0  #: Constant of the objective, in the same sign as `c`.
 
 
 @dataclass(frozen=True)
 class Solved:
-    """What the solver found; there is no such object for an infeasible or unbounded model.
+    """What the solver found; there is no such object for an infeasible or unbounded model."""
 
-    Args:
-        x (n,): Variables.
-        objective, bound: Value of x and the proven bound, in the model's own sign (bound <= objective where it minimises).
-        gap_share: (objective - bound) / |objective|, 0 or more.
-        status: "optimal", "gap" (stopped within the wanted gap) or "limit" (a limit stopped the search; the gap says how far it is proven).
-        duals, reduced_costs ((k,), (n,) or None): Change of the objective per unit of b and per unit of x; None for a model with integers,
-            where they mean nothing.
-    """
-
-    x: Array
+    x: Array  #: (n,): Variables.
+    #: objective, bound: Value of x and the proven bound, in the model's own sign (bound <= objective where it minimises).
     objective: float
     bound: float
-    gap_share: float
+    gap_share: float  #: (objective - bound) / |objective|, 0 or more.
+    #: "optimal", "gap" (stopped within the wanted gap) or "limit" (a limit stopped the search; the gap says how far it is proven).
     status: str
+    #: duals, reduced_costs ((k,), (n,) or None): Change of the objective per unit of b and per unit of x; None for a model with integers,
+    #: where they mean nothing.
     duals: Array | None = None
     reduced_costs: Array | None = None
 

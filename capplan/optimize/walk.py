@@ -20,31 +20,28 @@ NONE, UNKNOWN, FULL = -1, -2, -3
 
 
 class Held(NamedTuple):
-    """The arrays of a `bases.BasisStore`, as it describes them.
+    """The arrays of a `bases.BasisStore`, as it describes them."""
 
-    Args:
-        columns, duals, slot, updates, used, priced: By basis: columns in the order of its rows, duals, place of its inverse (-1: it has
-            none), pivots since that was made anew, clock when it was last met, whether its duals are known.
-        words, child, table, counter: By basis: two words that name its set of columns, and where a pivot on each row leads; table of names;
-            number of bases and of free places.
-        free, inverse, norm, reduced: Free places; by place the transposed inverse, lengths of its rows, reduced costs.
-        matrix, cost, word: The problem, and two random words for each column.
-    """
-
+    #: columns, duals, slot, updates, used, priced: By basis: columns in the order of its rows, duals, place of its inverse (-1: it has
+    #: none), pivots since that was made anew, clock when it was last met, whether its duals are known.
     columns: Array
     duals: Array
     slot: Array
     updates: Array
     used: Array
     priced: Array
+    #: words, child, table, counter: By basis: two words that name its set of columns, and where a pivot on each row leads; table of names;
+    #: number of bases and of free places.
     words: Array
     child: Array
     table: Array
     counter: Array
+    #: free, inverse, norm, reduced: Free places; by place the transposed inverse, lengths of its rows, reduced costs.
     free: Array
     inverse: Array
     norm: Array
     reduced: Array
+    #: matrix, cost, word: The problem, and two random words for each column.
     matrix: Array
     cost: Array
     word: Array

@@ -61,7 +61,6 @@ def there(commitments: pd.DataFrame | None, assets: pd.DataFrame | None, machine
     """List what is there: contracts signed, and machines owned until the end of their useful life.
 
     Args:
-        machines: The table skus, complete, by sku.
         life_years: Life of machines for which the table states none.
 
     Returns:
@@ -188,20 +187,10 @@ def no_holdings() -> pd.DataFrame:
     types = (
         dict.fromkeys(text, "object")
         | dict.fromkeys(
-            [
-                "machines",
-                "accelerators",
-                "usd_per_hour",
-                "prepaid_share",
-                "power_kw",
-                "renewal_usd_per_hour",
-                "exit_cost_share",
-                "resale_share",
-                "price_usd",
-                "residual_share",
-                "support_usd_per_hour",
-                "kept_usd_per_hour",
-            ],
+            (
+                "machines accelerators usd_per_hour prepaid_share power_kw renewal_usd_per_hour exit_cost_share resale_share price_usd"
+                " residual_share support_usd_per_hour kept_usd_per_hour"
+            ).split(),
             "float64",
         )
         | dict.fromkeys(["start", "end", "notice_date", "last_day"], "datetime64[ns]")

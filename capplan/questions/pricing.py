@@ -81,7 +81,6 @@ def price_hours(
 
     Args:
         skus (sku, provider, accelerator, accelerator_count, power_kw):
-        a: Rates, useful life, prices of power and space, price factor.
         sites (optional): PUE and prices where a machine one owns would stand; an owned offer's region names its site.
         offer_payments (optional): Table of offers that are paid by a schedule.
 
@@ -185,7 +184,6 @@ def kilowatt_usd_per_hour(site: pd.Series, a: PricingAssumptions, sites: pd.Data
 
     Args:
         site: Site, row by row.
-        a: Price where the site states none.
     """
     return _of_site("usd_per_kw_month", site, sites, a.colocation_usd_per_kw_month) / HOURS_PER_AVERAGE_MONTH
 

@@ -44,3 +44,25 @@ def gap_of(bridge: pd.DataFrame) -> float:
         else:
             level += row["amount"]
     return worst
+
+
+def usl_throughput(accelerators, alpha: float, beta: float, gamma: float):
+    """Throughput by the Universal Scalability Law (N. J. Gunther, Guerrilla Capacity Planning, Springer, 2007)."""
+    n = np.asarray(accelerators, dtype=float)
+    return gamma * n / (1 + alpha * (n - 1) + beta * n * (n - 1))
+
+
+def transformer_parameters(layers: int, width: int, vocabulary: int, sequence_length: int) -> float:
+    """Parameters of a dense transformer with learnt positions (D. Narayanan et al., SC21, equation 2)."""
+    return 12 * layers * width**2 * (1 + 13 / (12 * width) + (vocabulary + sequence_length) / (12 * layers * width))
+
+
+def iteration_operations(batch: float, sequence_length: int, layers: int, width: int, vocabulary: int) -> float:
+    """Operations of one optimiser step whose forward pass is done twice (D. Narayanan et al., SC21, equation 3)."""
+    inner = 1 + sequence_length / (6 * width) + vocabulary / (16 * layers * width)
+    return 96 * batch * sequence_length * layers * width**2 * inner
+
+
+def run_energy_mwh(accelerator_hours: float, power_w: float, pue: float) -> float:
+    """Electricity of a run with the building's overhead (H. Touvron et al., LLaMA, 2023, section 6)."""
+    return accelerator_hours * power_w / 1e6 * pue

@@ -8,7 +8,7 @@ import pytest
 from capplan.book.assumptions.ledger import LedgerAssumptions
 from capplan.book.book import load_book
 from capplan.ingest import ingest
-from capplan.questions.ledger.build_ledger import build_ledger
+from capplan.questions.ledger.build_ledger import LedgerTables, build_ledger
 from tests.ingest.test_ingest_bills import bill
 
 PLAN = "name: t\nas_of: 2026-07-05\nfirst_quarter: 2026Q4\nhorizon_quarters: 2\n"
@@ -37,7 +37,7 @@ def reconciled(tmp_path, *rows, contracts=CONTRACTS, plan=PLAN):
     ingest("focus", path, tmp_path)
     book = load_book(tmp_path)
     names = ("commitments", "skus", "workloads", "billing")
-    ledger = build_ledger(book.scenario.section(LedgerAssumptions), **{name: book.get(name) for name in names})
+    ledger = build_ledger(book.scenario.section(LedgerAssumptions), LedgerTables(**{name: book.get(name) for name in names}))
     return ledger.reconciliation.set_index(["view", "line"]), ledger.notes
 
 

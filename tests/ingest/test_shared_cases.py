@@ -11,7 +11,7 @@ from capplan.book.assumptions.ledger import LedgerAssumptions
 from capplan.book.book import load_book
 from capplan.errors import BookError
 from capplan.ingest import ingest
-from capplan.questions.ledger.build_ledger import build_ledger
+from capplan.questions.ledger.build_ledger import LedgerTables, build_ledger
 from tests.conftest import reference_file
 
 #: What is ingested (format, file, options), accelerator-hours or requests by interval or workload, and dollars billed.
@@ -87,7 +87,7 @@ def test_c19_the_contract_ties_to_the_bill(book, name):
     ingest("focus", folder / name, book)
     loaded = load_book(book)
     tables = {table: loaded.get(table) for table in ("commitments", "skus", "workloads", "billing")}
-    table = build_ledger(loaded.scenario.section(LedgerAssumptions), **tables).reconciliation.set_index(["view", "line"])
+    table = build_ledger(loaded.scenario.section(LedgerAssumptions), LedgerTables(**tables)).reconciliation.set_index(["view", "line"])
     for view in ("billed", "p_and_l"):
         row = table.loc[(view, "p5.48xlarge under contract")]
         assert (row.ledger_usd, row.bill_usd, row.ties) == (178_560.0, 178_560.0, True)

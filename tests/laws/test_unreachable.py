@@ -15,15 +15,17 @@ from capplan.book.scenario import ClusterAssumptions, LedgerAssumptions, Pricing
 from capplan.questions.cluster import simulate_cluster
 from capplan.questions.demand import forecast_demand
 from capplan.questions.goodput import measure_goodput, spot_break_even
-from capplan.questions.ledger import build_ledger
+from capplan.questions.ledger import LedgerTables, build_ledger
 from capplan.questions.placement import place_tasks
-from capplan.questions.portfolio import mix_portfolio
+from capplan.questions.portfolio import PoolTables, mix_portfolio
 from capplan.questions.pricing import price_hours
 from capplan.questions.scaling import fit_scaling
 from capplan.questions.serving import plan_serving
 from capplan.questions.serving.choice import cheapest_hours
+from capplan.questions.serving.hosted import ServingTables
 from capplan.questions.split import split_fleet
 from capplan.questions.training import plan_run
+from capplan.questions.training.offered import TrainingTables
 from tests.cases.procurement_cases import DAY, assumptions, commitment, demand, offer, sku, solve
 from tests.questions.test_cluster import cluster, trace
 from tests.questions.test_crossover import find, million, terms, traffic, ways
@@ -57,7 +59,7 @@ def portfolio(more: bool) -> list[pd.DataFrame]:
     a = of_portfolio(horizon_quarters=8)
     prices = price_hours(pd.DataFrame(MACHINES), pd.DataFrame([*TERMS, *[FAR] * more]), a)
     speeds = pd.DataFrame([("work", "H100", 1.0)], columns=["class", "accelerator", "work_per_accelerator_hour"])
-    found = mix_portfolio(steady(), speeds, prices, a, classes=pd.DataFrame(list(ONE)))
+    found = mix_portfolio(steady(), PoolTables(speeds, prices, pd.DataFrame(list(ONE))), a)
     return [found.mix, found.terms, found.sources, found.pools]
 
 
@@ -91,7 +93,7 @@ def scaling(more: bool) -> list[pd.DataFrame]:
 def ledgers(more: bool) -> list[pd.DataFrame]:
     signed = pd.DataFrame([commitment("old", 4.0, "2026-07-01", "2027-06-30", 6.0)])
     rates = pd.DataFrame([("JPY", DAY, 0.01)] * more, columns=["currency", "date", "usd"]).astype({"date": "datetime64[ns]"})
-    found = build_ledger(LedgerAssumptions(as_of="2027-01-01"), commitments=signed, skus=pd.DataFrame(MACHINES), fx=rates)
+    found = build_ledger(LedgerAssumptions(as_of="2027-01-01"), LedgerTables(commitments=signed, skus=pd.DataFrame(MACHINES), fx=rates))
     return [found.entries]
 
 
@@ -140,15 +142,15 @@ def serving(more: bool) -> list[pd.DataFrame]:
             workload host unit stage team feature cost_center
             chat self requests serving assistant Assistant CC-410
         """),
-        usage,
-        runs,
-        tables["models"],
-        tables["accelerators"],
-        cheapest_hours(prices, ("us",), ()),
-        empty_table("speeds"),
+        ServingTables(
+            usage,
+            runs,
+            tables["models"],
+            tables["accelerators"],
+            **{name: empty_table(name) for name in ("speeds", "surfaces", "latency_parts")},
+            prices=cheapest_hours(prices, ("us",), ()),
+        ),
         ServingAssumptions(),
-        surfaces=empty_table("surfaces"),
-        latency_parts=empty_table("latency_parts"),
         other_costs=empty_table("other_costs"),
     )
     return [
@@ -199,7 +201,7 @@ def training(more: bool) -> list[pd.DataFrame]:
         [OF_TRAINING, *[pd.DataFrame({"sku": ["odd"], "provider": ["z"], "accelerator": ["L4"], "accelerator_count": [1]})] * more]
     )
     prices = pd.concat([PRICES, *[PRICES.head(1).assign(offer_id="none", sku="none", effective_usd_per_accelerator_hour=0.01)] * more])
-    return [plan_run(RUN, skus, None, None, prices, OF_RUNS, accelerators=ACCELERATORS)]
+    return [plan_run(RUN, TrainingTables(skus, prices, accelerators=ACCELERATORS), OF_RUNS)]
 
 
 def goodput(more: bool) -> list[pd.DataFrame]:

@@ -72,11 +72,10 @@ def curve(names: tuple[str, ...] = ("a", "b")) -> Any:
     )
 
 
-def staircase(names: tuple[str, ...] = ("a", "b")) -> Any:
+def steps(names: tuple[str, ...] = ("a", "b")) -> Any:
     data = pd.DataFrame([(name, x, 5.0 - x) for name in names for x in range(4)], columns=["s", "x", "y"])
-    return charts.staircase(
-        data, x="x", y="y", series="s", title="Steps", across=charts.Axis("Units", "units"), up=charts.Axis("Saved", "USD/h")
-    )
+    axes = {"across": charts.Axis("Units", "units"), "up": charts.Axis("Saved", "USD/h")}
+    return charts.curve(data, x="x", y="y", series="s", title="Steps", steps=True, **axes)
 
 
 def bars(names: tuple[str, ...] = ("a", "b")) -> Any:
@@ -154,7 +153,7 @@ KINDS: list[Callable[..., Any]] = [
     growth,
     layers,
     curve,
-    staircase,
+    steps,
     bars,
     waterfall,
     tornado,

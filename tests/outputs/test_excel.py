@@ -33,7 +33,7 @@ from capplan.outputs.views.memo import memo_blocks
 from capplan.outputs.views.scenario_columns import scenario_columns
 from capplan.outputs.views.traced import figures_of_page_one, words_of
 from capplan.outputs.workbook.workbook import priced_plan, revalue_plan, write_workbook
-from capplan.questions.ledger import build_ledger
+from capplan.questions.ledger import LedgerTables, build_ledger
 from capplan.questions.ledger.teams import expected_work
 from tests.cases.closed_forms import gap_of
 from tests.cases.office import office, recalculated
@@ -266,7 +266,10 @@ def booked(plan: Plan, book, purchases: pd.DataFrame, dispatch: pd.DataFrame, **
     a = LedgerAssumptions(**{**plan.scenario.section(LedgerAssumptions).model_dump(), **changes})
     work = expected_work(plan.forecast.paths)
     return build_ledger(
-        a, purchases=purchases, dispatch=dispatch, capacity=plan.purchases.capacity, work=work, **{name: book.get(name) for name in names}
+        a,
+        LedgerTables(
+            purchases=purchases, dispatch=dispatch, capacity=plan.purchases.capacity, work=work, **{name: book.get(name) for name in names}
+        ),
     )
 
 

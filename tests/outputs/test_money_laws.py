@@ -17,7 +17,7 @@ from capplan.book.scenario import LedgerAssumptions
 from capplan.outputs.export.accounting import roll_forward
 from capplan.outputs.views import plan_tables
 from capplan.outputs.views.bridges import budget_bridge, cost_bridge, plan_bridge
-from capplan.questions.ledger import build_ledger
+from capplan.questions.ledger import LedgerTables, build_ledger
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range, quarter_start
 from tests.cases.closed_forms import gap_of
 
@@ -70,7 +70,8 @@ def random_plan(rows, others, first_month, currency, terms, budget):
     fx = pd.DataFrame({"currency": "EUR", "date": pd.to_datetime(["2026-01-01", "2027-03-10", "2027-11-02"]), "usd": [1.1, 1.3, 0.9]})
     limits = pd.DataFrame({"limit_id": ["b"], "kind": "budget_usd", "amount": [budget], "measure": "p_and_l", "currency": [currency]})
     ledger = build_ledger(
-        a, commitments=pd.DataFrame(signed), purchases=pd.DataFrame(bought), skus=SKUS, other_costs=other, fx=fx, limits=limits
+        a,
+        LedgerTables(commitments=pd.DataFrame(signed), purchases=pd.DataFrame(bought), skus=SKUS, other_costs=other, fx=fx, limits=limits),
     )
     flat = {"period": ledger.budgets["quarter"].unique(), "quantile": [0.1, 0.5, 0.9]}
     band = pd.MultiIndex.from_product(flat.values(), names=list(flat)).to_frame(index=False).assign(usd=1.0)

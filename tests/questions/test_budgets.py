@@ -11,7 +11,7 @@ from capplan.answers.sums import quarters_of, spend
 from capplan.book.book import load_book
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import BookError
-from capplan.questions.ledger import build_ledger
+from capplan.questions.ledger import LedgerTables, build_ledger
 from tests.cases.procurement_cases import assumptions, demand, offer, sku, solve
 from tests.conftest import SOURCES
 
@@ -116,13 +116,13 @@ def test_a_provider_that_bills_nothing_under_an_agreement_is_named(make_book):
 def test_a_fiscal_year_that_begins_inside_a_quarter_is_told():
     base = {"as_of": "2026-12-01", "first_quarter": "2027Q1", "horizon_quarters": 4}
     for month, told in ((1, False), (2, True), (4, False), (6, True), (12, True)):
-        notes = build_ledger(LedgerAssumptions(**base, fiscal_year_first_month=month)).notes
+        notes = build_ledger(LedgerAssumptions(**base, fiscal_year_first_month=month), LedgerTables()).notes
         assert any("in the middle of a calendar quarter" in note for note in notes) == told, month
 
 
 def test_a_budget_that_the_ledger_cannot_see_is_told_and_held_against_nothing():
     limits = pd.DataFrame({"limit_id": ["here"], "kind": ["budget_usd"], "amount": [1.0], "measure": ["p_and_l"], "region": ["us"]})
-    assert build_ledger(LedgerAssumptions(), limits=limits).budgets.empty
+    assert build_ledger(LedgerAssumptions(), LedgerTables(limits=limits)).budgets.empty
 
 
 @pytest.mark.parametrize(

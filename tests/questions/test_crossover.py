@@ -15,7 +15,7 @@ from capplan.answers.plan import quarterly_plan
 from capplan.book.assumptions.crossover import CrossoverAssumptions
 from capplan.book.book import load_book
 from capplan.errors import CapplanError
-from capplan.questions.crossover import Replica, api_ways, break_even_share, find_crossover, overflow_prices, staircase_crossings
+from capplan.questions.crossover import Replica, Work, api_ways, break_even_share, find_crossover, overflow_prices, staircase_crossings
 from capplan.questions.crossover.calls import best_units
 from capplan.questions.crossover.hosting import fixed_usd_per_quarter, peak_over_block
 from capplan.questions.ledger.tokens import request_usd, service_usd
@@ -134,7 +134,7 @@ def terms(on_demand=4.0, **more) -> pd.DataFrame:
 
 def find(load, a=None, api=None, prices=None, **more):
     a = a or assumptions()
-    return find_crossover(SERVICE, load, ways() if api is None else api, replica(a), terms() if prices is None else prices, a, **more)
+    return find_crossover(SERVICE, load, ways() if api is None else api, replica(a), terms() if prices is None else prices, a, Work(**more))
 
 
 def test_what_hosting_rests_on_is_said():

@@ -6,7 +6,7 @@ import pytest
 
 from capplan.book.scenario import DemandAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.demand import backtest_demand, fitting, forecast_demand, stated_demand, total_demand
+from capplan.questions.demand import backtest_demand, fitting, forecast_demand, stated_demand
 from capplan.questions.demand.backtest_summary import summarise
 from capplan.units import quarter_hours
 
@@ -53,13 +53,6 @@ def test_median_of_paths_is_the_quantile_table(forecast):
     for quantile in (0.05, 0.5, 0.95):
         table = forecast.quantiles[forecast.quantiles["quantile"] == quantile].set_index(["workload", "region", "quarter"])["quantity"]
         assert np.allclose(totals.groupby(["workload", "region", "quarter"]).quantile(quantile), table, rtol=1e-12)
-
-
-def test_totals_are_sums_over_paths(forecast):
-    workloads = pd.DataFrame({"workload": ["chat", "search"], "unit": "requests", "team": ["a", "a"]})
-    total = total_demand(forecast.paths, workloads, "team")
-    by_hand = forecast.paths.groupby(["quarter", "path"])["quantity"].sum().groupby("quarter").median()
-    assert np.allclose(total[total["quantile"] == 0.5].set_index("quarter")["quantity"], by_hand)
 
 
 def test_blocks_fill_the_quarter_and_fall_from_peak_to_base(forecast):

@@ -17,6 +17,8 @@ from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.ledger import (
     Contract,
+    Entry,
+    LedgerTables,
     annuity_factor,
     build_ledger,
     burn_down,
@@ -296,17 +298,17 @@ def test_burn_down_rolls_over_and_falls_short():
 
 def test_arrears_upfront_and_schedules():
     total = 4 * 20.0 * 8760
-    ledger = build_ledger(A, commitments=commitment(), skus=SKUS)
+    ledger = build_ledger(A, LedgerTables(commitments=commitment(), skus=SKUS))
     january = ledger.entries[ledger.entries.month == day("2027-01-01")].groupby("view").usd.sum()
     assert january["billed"] == january["p_and_l"] == pytest.approx(4 * 20 * 744)
     assert "cash" not in january
     cash = ledger.entries.query("view == 'cash'")
     assert cash.month.min() == day("2027-02-01")  # the invoice of 31 January is paid at the end of February, that of February in March
     assert cash.month.is_unique
-    half = build_ledger(A, commitments=commitment(upfront_paid_usd=total / 2), skus=SKUS).entries
+    half = build_ledger(A, LedgerTables(commitments=commitment(upfront_paid_usd=total / 2), skus=SKUS)).entries
     assert half.query("view == 'cash'").month.min() == day("2026-11-01")  # what is paid already was paid before as_of
     payments = pd.DataFrame({"commitment_id": "c1", "date": [day("2027-01-15"), day("2027-07-15")], "usd": [total * 0.25, total * 0.75]})
-    dated = build_ledger(A, commitments=commitment(), payments=payments, skus=SKUS).entries
+    dated = build_ledger(A, LedgerTables(commitments=commitment(), payments=payments, skus=SKUS)).entries
     assert dated.query("view == 'cash'").usd.tolist() == [total * 0.25, total * 0.75]
     for entries in (ledger.entries, half, dated):
         found = sums(entries)
@@ -320,7 +322,7 @@ def test_contracts_that_cannot_be_booked_are_all_named():
     payments = pd.DataFrame({"commitment_id": ["c1", "c9"], "date": day("2027-01-15"), "usd": [1.0, 1.0]})
     bad = pd.concat([commitment(notice_date=day("2028-03-01")), commitment(commitment_id="c2", upfront_paid_usd=1e9)])
     with pytest.raises(CapplanError) as caught:
-        build_ledger(A, commitments=bad, payments=payments, skus=SKUS)
+        build_ledger(A, LedgerTables(commitments=bad, payments=payments, skus=SKUS))
     message = str(caught.value)
     assert "c1: the payments add up to 1.00 USD" in message
     assert "notice is due on 2028-03-01, after the contract's end" in message
@@ -344,7 +346,7 @@ def test_owned_machines_straight_line_with_a_residual_band():
             }
         ]
     )
-    ledger = build_ledger(a, assets=assets, skus=SKUS)
+    ledger = build_ledger(a, LedgerTables(assets=assets, skus=SKUS))
     expense = ledger.entries.query("view == 'p_and_l'")
     assert expense.usd.sum() == pytest.approx(850_000)
     by_year = expense.groupby(expense.month.dt.year).usd.sum()
@@ -395,7 +397,7 @@ def test_site_pays_its_committed_power_and_its_machines_draw_theirs():
         upfront_usd=3e5,
         usd=3.5e5,
     )
-    ledger = build_ledger(A, sites=sites, assets=assets, skus=SKUS, purchases=bought)
+    ledger = build_ledger(A, LedgerTables(sites=sites, assets=assets, skus=SKUS, purchases=bought))
     expense = ledger.entries.query("view == 'p_and_l'")
     january = expense[expense.month == day("2027-01-01")].groupby(["component", "team"]).usd.sum()
     assert january["power", "chat"] == pytest.approx(40 * 1.5 * 0.1 * 744)
@@ -440,12 +442,12 @@ def test_purchases_usage_and_teams():
             "expected_usd": [0.0, 0.0, 9100.0, 1e9],
         }
     )
-    ledger = build_ledger(A, purchases=purchase(), dispatch=dispatch, workloads=workloads, work=work, skus=SKUS)
+    ledger = build_ledger(A, LedgerTables(purchases=purchase(), dispatch=dispatch, workloads=workloads, work=work, skus=SKUS))
     assert ledger.idle.empty
     capacity = pd.DataFrame([{"quarter": "2027Q2", "provider": "acme", "accelerator": "H100", "source": "bought", "accelerators": 16.0}])
-    idle = build_ledger(A, purchases=purchase(), dispatch=dispatch, capacity=capacity, workloads=workloads, work=work, skus=SKUS).idle.iloc[
-        0
-    ]
+    idle = build_ledger(
+        A, LedgerTables(purchases=purchase(), dispatch=dispatch, capacity=capacity, workloads=workloads, work=work, skus=SKUS)
+    ).idle.iloc[0]
     assert idle.held_accelerator_hours == 16 * 2184
     assert idle.used_share == pytest.approx(800 / (16 * 2184))
     assert idle.p_and_l_usd == pytest.approx(400_000 * 91 / 366)
@@ -480,11 +482,11 @@ def test_band_of_spend_and_expected_work():
         columns=["path", "probability", "quarter", "component", "usd"],
     )
     other = pd.DataFrame({"cost_id": ["s3"], "month": [day("2027-01-01")], "kind": ["storage"], "usd": [10.0]})
-    band = build_ledger(A, costs=costs, other_costs=other).band.set_index(["period", "quantile"]).usd
+    band = build_ledger(A, LedgerTables(costs=costs, other_costs=other)).band.set_index(["period", "quantile"]).usd
     assert band["2027Q1"].tolist() == [130, 530, 930]  # storage goes on for three months
     assert band["all"].tolist() == [100 + 120, 500 + 120, 900 + 120]
     assert band["FY2027"].tolist() == band["all"].tolist()
-    split = build_ledger(A.model_copy(update={"fiscal_year_first_month": 2}), costs=costs, other_costs=other).band
+    split = build_ledger(A.model_copy(update={"fiscal_year_first_month": 2}), LedgerTables(costs=costs, other_costs=other)).band
     split = split.set_index(["period", "quantile"]).usd
     assert split["FY2027"].tolist() == pytest.approx([100 / 3 + 10, 500 / 3 + 10, 900 / 3 + 10]), (
         "January alone, a third of the quarter's use"
@@ -497,7 +499,7 @@ def test_band_of_spend_and_expected_work():
 
 
 def test_late_signing_and_indicative_purchases():
-    ledger = build_ledger(A, purchases=purchase(sign_by=day("2026-08-01"), firm=False), skus=SKUS)
+    ledger = build_ledger(A, LedgerTables(purchases=purchase(sign_by=day("2026-08-01"), firm=False), skus=SKUS))
     assert ledger.entries.query("view == 'cash'").month.min() == day("2026-12-01")
     assert ledger.obligations.empty  # indicative purchases are not owed
 
@@ -530,7 +532,7 @@ def test_agreement_discount_and_shortfall_reach_every_view():
             }
         ]
     )
-    ledger = build_ledger(A, spend_agreements=agreements, dispatch=dispatch)
+    ledger = build_ledger(A, LedgerTables(spend_agreements=agreements, dispatch=dispatch))
     for view in ("cash", "billed", "p_and_l"):
         parts = ledger.entries[ledger.entries["view"] == view].groupby("component").usd.sum()
         assert parts.to_dict() == pytest.approx({"spot": 9000, "agreement_discount": -900, "agreement_shortfall": 11_900})
@@ -554,7 +556,7 @@ def test_api_tokens_by_list_price():
         ]
     )
     work = pd.DataFrame({"workload": ["summaries"], "quarter": ["2027Q1"], "quantity": [9e6]})
-    ledger = build_ledger(A, workloads=workloads, services=services, work=work)
+    ledger = build_ledger(A, LedgerTables(workloads=workloads, services=services, work=work))
     # 1 USD a million input tokens, 0.1 cached, 5 output: cached tokens are part of the input.
     each = (1000 * 1 + 1000 * 0.1 + 100 * 5) / 1e6
     assert ledger.api.usd_per_request.tolist() == pytest.approx([each] * 3)
@@ -605,9 +607,9 @@ def test_other_costs_go_on_or_stop():
             "account": ["6310", "6310", "6100"],
         }
     )
-    held = build_ledger(A, other_costs=costs).entries.query("view == 'p_and_l'")
+    held = build_ledger(A, LedgerTables(other_costs=costs)).entries.query("view == 'p_and_l'")
     assert held.groupby("contract_id").usd.sum().to_dict() == {"s3": 90 + 100 * 13, "crew": 50 * 12}
-    stated = build_ledger(LedgerAssumptions(**{**A.model_dump(), "hold_other_costs": False}), other_costs=costs).entries
+    stated = build_ledger(LedgerAssumptions(**{**A.model_dump(), "hold_other_costs": False}), LedgerTables(other_costs=costs)).entries
     assert stated.query("view == 'p_and_l'").usd.sum() == 240
     assert stated.query("view == 'cash' and contract_id == 'crew'").month.tolist() == [day("2027-01-01")]
     assert set(stated.account) == {"6310", "6100"}
@@ -635,16 +637,16 @@ def test_other_costs_count_towards_the_agreement_of_their_provider():
             "provider": ["acme", None],
         }
     )
-    row = build_ledger(A, spend_agreements=agreements, other_costs=costs).agreements.iloc[0]
+    row = build_ledger(A, LedgerTables(spend_agreements=agreements, other_costs=costs)).agreements.iloc[0]
     assert (row.planned_usd, row.discount_usd, row.shortfall_usd) == (1200, 0, 300)
 
 
 def test_currency_fiscal_year_and_missing_rates():
     euro = LedgerAssumptions(**{**A.model_dump(), "currency": "EUR", "fiscal_year_first_month": 2})
     with pytest.raises(CapplanError, match=r"no exchange rate for EUR; fx\.csv has none"):
-        build_ledger(euro, commitments=commitment(), skus=SKUS)
+        build_ledger(euro, LedgerTables(commitments=commitment(), skus=SKUS))
     fx = pd.DataFrame({"currency": ["EUR", "EUR"], "date": [day("2026-12-15"), day("2027-06-10")], "usd": [1.25, 1.0]})
-    ledger = build_ledger(euro, commitments=commitment(), skus=SKUS, fx=fx)
+    ledger = build_ledger(euro, LedgerTables(commitments=commitment(), skus=SKUS, fx=fx))
     expense = ledger.entries.query("view == 'p_and_l'").set_index("month")
     assert expense.amount[day("2027-01-01")] == pytest.approx(4 * 20 * 744 / 1.25)
     assert expense.amount[day("2027-06-01")] == pytest.approx(4 * 20 * 720)
@@ -660,15 +662,15 @@ def test_budgets():
     limits = pd.DataFrame(
         [{"limit_id": "cap", "kind": "budget_usd", "amount": 100_000.0, "measure": "p_and_l", "team": "chat", "hard": False}]
     )
-    ledger = build_ledger(A, commitments=commitment(), skus=SKUS, limits=limits)
+    ledger = build_ledger(A, LedgerTables(commitments=commitment(), skus=SKUS, limits=limits))
     assert ledger.budgets.planned_usd.tolist() == pytest.approx([80 * hours for hours in (2160, 2184, 2208, 2208)])
     assert ledger.budgets.over_usd.iloc[0] == pytest.approx(72_800)
     with pytest.raises(CapplanError, match="budgets without a measure: cap"):
-        build_ledger(A, limits=limits.drop(columns="measure"))
+        build_ledger(A, LedgerTables(limits=limits.drop(columns="measure")))
 
 
 def test_economic_view_discounts_future_cash_only():
-    ledger = build_ledger(A, commitments=commitment(start=day("2026-10-01"), end=day("2027-09-30")), skus=SKUS)
+    ledger = build_ledger(A, LedgerTables(commitments=commitment(start=day("2026-10-01"), end=day("2027-09-30")), skus=SKUS))
     economic = ledger.entries.query("view == 'economic'").set_index("month").usd
     cash = ledger.entries.query("view == 'cash'").set_index("month").usd
     assert day("2026-11-01") not in economic.index
@@ -725,11 +727,13 @@ def test_views_agree_over_the_life_of_random_contracts(rows, first_month, rate, 
     fx = pd.DataFrame({"currency": ["CHF"], "date": [day("2020-01-01")], "usd": [rate]})
     ledger = build_ledger(
         a,
-        commitments=pd.concat(signed),
-        payments=pd.DataFrame(payments, columns=["commitment_id", "date", "usd"]),
-        purchases=pd.concat(bought),
-        skus=SKUS,
-        fx=fx,
+        LedgerTables(
+            commitments=pd.concat(signed),
+            payments=pd.DataFrame(payments, columns=["commitment_id", "date", "usd"]),
+            purchases=pd.concat(bought),
+            skus=SKUS,
+            fx=fx,
+        ),
     )
     wide = ledger.contracts
     np.testing.assert_allclose(wide.cash_usd, wide.billed_usd, rtol=1e-9, atol=1e-6)
@@ -752,7 +756,17 @@ def test_views_agree_over_the_life_of_random_contracts(rows, first_month, rate, 
 def test_building_blocks_refuse_what_ends_before_it_starts():
     contract = Contract("x", "commitment", "acme", day("2027-02-01"), day("2027-01-01"), 1.0)
     assert "before it starts" in str(contract.fault())
-    assert len({entry.view for entry in machine_entries("m", 100.0, day("2027-01-01"), day("2027-01-01"), 1.0, 0.0)}) == 3
+    assert (
+        len(
+            {
+                entry.view
+                for entry in machine_entries(
+                    Entry(day("2027-01-01"), "", "capex", "m", 100.0, "signed", "own"), day("2027-01-01"), 1.0, 0.0
+                )
+            }
+        )
+        == 3
+    )
 
 
 def test_the_example_book_ties_to_its_bill():
@@ -772,7 +786,7 @@ def test_the_example_book_ties_to_its_bill():
         "limits",
         "fx",
     )
-    ledger = build_ledger(book.scenario.section(LedgerAssumptions), **{name: book.get(name) for name in tables})
+    ledger = build_ledger(book.scenario.section(LedgerAssumptions), LedgerTables(**{name: book.get(name) for name in tables}))
     table = ledger.reconciliation
     assert table.month.unique().tolist() == [day("2026-11-01")]
     bound = table[table.ties.notna()]
@@ -785,7 +799,9 @@ def test_the_example_book_ties_to_its_bill():
     broken = book.get("billing")
     hit = (broken.pricing_category == "Committed") & (broken.month == day("2026-11-01"))
     broken.loc[hit, "effective_cost"] *= 1.02
-    other = build_ledger(book.scenario.section(LedgerAssumptions), **({name: book.get(name) for name in tables} | {"billing": broken}))
+    other = build_ledger(
+        book.scenario.section(LedgerAssumptions), LedgerTables(**{name: book.get(name) for name in tables} | {"billing": broken})
+    )
     assert any("the ledger has" in note for note in other.notes)
 
 

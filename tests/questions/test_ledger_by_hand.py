@@ -10,7 +10,7 @@ import pytest
 
 from capplan.book.scenario import LedgerAssumptions
 from capplan.outputs.views.bridges import STEP, TOTAL
-from capplan.questions.ledger import build_ledger
+from capplan.questions.ledger import LedgerTables, build_ledger
 from capplan.questions.ledger.schedules import paid_on
 from capplan.questions.ledger.work_costs import basis_shares
 from tests.cases.closed_forms import gap_of
@@ -77,7 +77,7 @@ def test_a_contract_in_arrears_is_invoiced_at_the_months_end_and_paid_in_the_mid
             }
         ]
     )
-    ledger = build_ledger(A, commitments=contract, skus=SKUS)
+    ledger = build_ledger(A, LedgerTables(commitments=contract, skus=SKUS))
     whole = 3 * 7.0 * 24 * 95  # 21 + 31 + 31 + 12 days
     fee = (whole - 9_000) / 95
     expected = {"2026-11-10": 9_000.0, "2027-01-15": 21 * fee, "2027-02-15": 31 * fee, "2027-03-15": 31 * fee, "2027-04-15": 12 * fee}
@@ -112,7 +112,7 @@ def test_a_payment_on_the_day_of_the_plan_is_still_owed():
             }
         ]
     )
-    ledger = build_ledger(a, commitments=contract, skus=SKUS)
+    ledger = build_ledger(a, LedgerTables(commitments=contract, skus=SKUS))
     assert paid(ledger, "commitment") == pytest.approx({"2027-01-15": 2.0 * 24 * 30})
     assert ledger.contracts.iloc[0][["paid_usd", "owed_usd"]].tolist() == pytest.approx([0.0, 1440.0])
     assert ledger.total("economic") == pytest.approx(1440.0)
@@ -153,7 +153,7 @@ def test_machines_their_support_power_and_resale_fall_on_their_days():
         ]
     )
     a = A.model_copy(update={"horizon_quarters": 5})
-    ledger = build_ledger(a, assets=assets, sites=sites, skus=SKUS)
+    ledger = build_ledger(a, LedgerTables(assets=assets, sites=sites, skus=SKUS))
     last = day("2025-06-10") + pd.Timedelta(days=1461 - 1)
     assert paid(ledger, "capex") == pytest.approx({"2025-06-10": 300_000.0})
     assert paid(ledger, "residual") == pytest.approx({f"{last:%Y-%m-%d}": -30_000.0})
@@ -193,7 +193,7 @@ def test_no_cash_leaves_before_a_signature():
             }
         ]
     )
-    ledger = build_ledger(A, purchases=bought, skus=SKUS)
+    ledger = build_ledger(A, LedgerTables(purchases=bought, skus=SKUS))
     assert ledger.payments["date"].min() == day("2027-01-14")
     assert paid(ledger, "capex") == pytest.approx({"2027-01-14": 500_000.0})
 
@@ -238,7 +238,7 @@ def test_use_before_the_plan_is_paid_and_counts_towards_its_agreement():
             }
         ]
     )
-    ledger = build_ledger(A, billing=november, skus=SKUS, spend_agreements=agreement)
+    ledger = build_ledger(A, LedgerTables(billing=november, skus=SKUS, spend_agreements=agreement))
     assert paid(ledger, "use_before_plan") == pytest.approx({"2027-01-15": 6_000.0, "2027-02-15": 6_000.0 * 31 / 30})
     assert paid(ledger, "tokens_before_plan") == pytest.approx({"2027-01-15": 900.0, "2027-02-15": 930.0})
     year = ledger.agreements.iloc[0]
@@ -284,12 +284,13 @@ def test_contracts_tie_to_a_bill_that_names_product_codes():
         ]
     )
     november["machine"] = ["m8", "m8", "none"]
-    ledger = build_ledger(A, commitments=contract, skus=SKUS, billing=november, other_costs=disks)
+    ledger = build_ledger(A, LedgerTables(commitments=contract, skus=SKUS, billing=november, other_costs=disks))
     table = ledger.reconciliation
     assert table["ties"].tolist() == [True, True, True, True]
     assert any("(100% of it)" in note for note in ledger.notes)
     later = build_ledger(
-        A.model_copy(update={"as_of": dt.date(2028, 12, 15), "first_quarter": "2029Q1"}), commitments=contract, skus=SKUS, billing=november
+        A.model_copy(update={"as_of": dt.date(2028, 12, 15), "first_quarter": "2029Q1"}),
+        LedgerTables(commitments=contract, skus=SKUS, billing=november),
     )
     assert any("The last bill is old: 2026-11" in note for note in later.notes)
 

@@ -14,7 +14,7 @@ from capplan.errors import CapplanError
 from capplan.questions.portfolio import Portfolio, Rehearsal, Stack, holdings_of, mix_portfolio
 from capplan.questions.portfolio.ladder import best_layers
 from capplan.questions.portfolio.periods import Periods, measured
-from capplan.questions.portfolio.pools import build_pools
+from capplan.questions.portfolio.pools import PoolTables, build_pools
 from capplan.questions.portfolio.recommend import hourly_load, rules
 from capplan.questions.pricing import price_hours
 from tests.cases.procurement_cases import BASE, blocks, demand, offer, sku, solve, work_class
@@ -38,7 +38,8 @@ def mix(work: pd.DataFrame, offers: list[dict], a: PortfolioAssumptions | None =
     a = a or assumptions(horizon_quarters=int(work["quarter"].nunique()))
     prices = price_hours(pd.DataFrame([sku("gpu")]), pd.DataFrame(offers), a)
     speeds = pd.DataFrame([(row["class"], "H100", 1.0) for row in classes], columns=["class", "accelerator", "work_per_accelerator_hour"])
-    return mix_portfolio(work, speeds, prices, a, classes=pd.DataFrame(list(classes)), holdings=holdings, **tables)
+    given = {name: table for name, table in (("holdings", holdings), ("limits", tables.pop("limits", None))) if table is not None}
+    return mix_portfolio(work, PoolTables(speeds, prices, pd.DataFrame(list(classes)), **given), a, **tables)
 
 
 # --- published figures ------------------------------------------------------------------------------------------------------------
@@ -341,7 +342,7 @@ def test_covered_use_is_no_reason_to_buy():
     )
     prices = price_hours(pd.DataFrame([sku("gpu")]), pd.DataFrame(TERMS), a)
     speeds = pd.DataFrame([("work", "H100", 1.0)], columns=["class", "accelerator", "work_per_accelerator_hour"])
-    pool = build_pools(steady(), speeds, prices, pd.DataFrame([work_class()]), held, None, a)[0][0]
+    pool = build_pools(steady(), PoolTables(speeds, prices, pd.DataFrame([work_class()]), held), a)[0][0]
     hours = history(np.full(90, 5.0)).rename(columns={"quantity": "accelerators"})
     assert rules(pool, hours, 1.8, a)["most_savings_30_days"] == 2.0  # of 5 and 10 an hour, 8 are covered
 
@@ -380,7 +381,6 @@ def test_layers_of_a_pool_without_contracts_are_empty():
     a = assumptions(horizon_quarters=1)
     prices = price_hours(pd.DataFrame([sku("gpu")]), pd.DataFrame([ON_DEMAND]), a)
     speeds = pd.DataFrame([("work", "H100", 1.0)], columns=["class", "accelerator", "work_per_accelerator_hour"])
-    nothing = pd.DataFrame({"accelerator": [], "geography": [], "accelerators": [], "start": pd.to_datetime([]), "end": pd.to_datetime([])})
-    pools, _, notes = build_pools(demand([[3.0]]), speeds, prices, pd.DataFrame([work_class()]), nothing, None, a)
+    pools, _, notes = build_pools(demand([[3.0]]), PoolTables(speeds, prices, pd.DataFrame([work_class()])), a)
     assert best_layers(Periods(pools[0], a), 0).empty
     assert "No contract is offered" in notes[0]

@@ -15,7 +15,7 @@ from capplan.answers.plan import quarterly_plan
 from capplan.book.book import load_book
 from capplan.book.scenario import LedgerAssumptions
 from capplan.outputs.workbook.workbook import write_workbook
-from capplan.questions.ledger import Ledger, build_ledger
+from capplan.questions.ledger import Ledger, LedgerTables, build_ledger
 from capplan.questions.procurement import Purchases
 from capplan.questions.procurement.supply.delivery import NORMAL_P90, expected_slip_days
 from tests.cases.procurement_cases import assumptions, demand, offer, sku, solve
@@ -58,7 +58,9 @@ def test_a_bridge_that_costs_more_than_the_contract_saves_decides_against_it() -
 def booked(plan: Purchases) -> Ledger:
     """Book a plan that has nothing but its purchases and what it rents."""
     a = LedgerAssumptions(as_of="2027-01-01", first_quarter="2027Q1", horizon_quarters=2, hours_convention="average")
-    return build_ledger(a, purchases=plan.purchases, dispatch=plan.dispatch, costs=plan.costs, skus=pd.DataFrame([sku("gpu")]))
+    return build_ledger(
+        a, LedgerTables(purchases=plan.purchases, dispatch=plan.dispatch, costs=plan.costs, skus=pd.DataFrame([sku("gpu")]))
+    )
 
 
 def test_the_ledger_does_not_pay_for_machines_that_are_late() -> None:

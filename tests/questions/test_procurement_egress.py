@@ -11,7 +11,7 @@ import pytest
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.demand import class_table
-from capplan.questions.ledger import build_ledger
+from capplan.questions.ledger import LedgerTables, build_ledger
 from capplan.questions.procurement import Purchases
 from capplan.questions.procurement.work.egress import crossings
 from tests.cases.procurement_cases import assumptions, demand, offer, settle, sku, solve, work_class
@@ -98,7 +98,7 @@ def test_a_budget_counts_egress() -> None:
 def test_the_ledger_books_egress_with_the_provider_it_leaves() -> None:
     plan = moved(5.0)
     a = LedgerAssumptions(as_of="2027-01-01", first_quarter="2027Q1", horizon_quarters=1)
-    book = build_ledger(a, purchases=plan.purchases, dispatch=plan.dispatch, skus=pd.DataFrame(MACHINES))
+    book = build_ledger(a, LedgerTables(purchases=plan.purchases, dispatch=plan.dispatch, skus=pd.DataFrame(MACHINES)))
     own = book.entries.query("component == 'egress'")
     assert own.groupby("view")["usd"].sum()[["billed", "cash", "p_and_l"]].tolist() == pytest.approx([HOURS * 5 * 0.9] * 3)
     assert set(own["provider"]) == {"cloud"}

@@ -9,7 +9,7 @@ import pytest
 
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.ledger import build_ledger
+from capplan.questions.ledger import LedgerTables, build_ledger
 from tests.cases.procurement_cases import assumptions, blocks, commitment, demand, offer, settle, sku, solve
 
 HOURS = 2190.0
@@ -102,9 +102,7 @@ def test_leaving_stands_in_the_ledger_as_it_stands_in_the_plan() -> None:
     assert gone["exit_usd"] == pytest.approx(0.2 * left / 2)
     ledger = build_ledger(
         LedgerAssumptions(as_of="2027-01-01", first_quarter="2027Q1", horizon_quarters=2),
-        commitments=pd.DataFrame([row]),
-        departures=plan.departures,
-        skus=pd.DataFrame([sku("gpu")]),
+        LedgerTables(commitments=pd.DataFrame([row]), departures=plan.departures, skus=pd.DataFrame([sku("gpu")])),
     )
     entries = ledger.entries[ledger.entries["component"].isin(["left_early", "exit_cost"])]
     total = entries.groupby("view")["usd"].sum()

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from capplan.book.scenario import LedgerAssumptions
-from capplan.questions.ledger import build_ledger
+from capplan.questions.ledger import LedgerTables, build_ledger
 from tests.cases.procurement_cases import assumptions, demand, offer, sku, solve
 
 HOURS = 2190.0
@@ -65,10 +65,7 @@ def test_idle_machines_are_sold_where_they_may_be_and_the_ledger_says_so() -> No
     assert found.departures["saves_usd"].sum() == pytest.approx(saved)
     ledger = build_ledger(
         LedgerAssumptions(as_of="2027-01-01", first_quarter="2027Q1", horizon_quarters=2),
-        assets=assets,
-        sites=SITE,
-        departures=found.departures,
-        skus=pd.DataFrame(MACHINES),
+        LedgerTables(assets=assets, sites=SITE, departures=found.departures, skus=pd.DataFrame(MACHINES)),
     )
     sold = ledger.entries[ledger.entries["status"] == "firm"].groupby("view")["usd"].sum()
     assert sold["cash"] == pytest.approx(sold["p_and_l"])

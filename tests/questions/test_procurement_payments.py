@@ -9,7 +9,7 @@ import pytest
 
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.ledger import build_ledger
+from capplan.questions.ledger import LedgerTables, build_ledger
 from capplan.questions.pricing import annuity_years, price_hours
 from capplan.questions.procurement import Purchases
 from tests.cases.procurement_cases import assumptions, demand, offer, sku, solve
@@ -87,12 +87,14 @@ def test_the_ledger_pays_and_books_by_the_schedule() -> None:
     a = LedgerAssumptions(as_of="2027-01-01", first_quarter="2027Q1", horizon_quarters=4, payment_terms_days=30)
     book = build_ledger(
         a,
-        purchases=plan.purchases,
-        dispatch=plan.dispatch,
-        capacity=plan.capacity,
-        costs=plan.costs,
-        offer_payments=payments,
-        skus=pd.DataFrame([sku("gpu")]),
+        LedgerTables(
+            purchases=plan.purchases,
+            dispatch=plan.dispatch,
+            capacity=plan.capacity,
+            costs=plan.costs,
+            offer_payments=payments,
+            skus=pd.DataFrame([sku("gpu")]),
+        ),
     )
     own = book.entries[book.entries["component"] == "purchase"].groupby(["view", "month"])["usd"].sum()
     value = 5 * 4 * HOURS

@@ -8,7 +8,8 @@ import pytest
 
 from capplan.book.assumptions.scaling import ScalingAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.scaling import fit_law, fit_scaling, usl_throughput
+from capplan.questions.scaling import fit_law, fit_scaling
+from tests.cases.closed_forms import usl_throughput
 from tests.conftest import reference_file
 
 A = ScalingAssumptions()

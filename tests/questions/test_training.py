@@ -19,22 +19,14 @@ from capplan.questions.demand.events import read_runs
 from capplan.questions.scaling import fit_scaling
 from capplan.questions.training import plan_run
 from capplan.questions.training.architecture import Shape, activation_bytes, shape_of, state_bytes
-from capplan.questions.training.flops import (
-    iteration_operations,
-    operations_per_token,
-    run_accelerator_hours,
-    run_days,
-    run_energy_mwh,
-    run_exaflop,
-    run_usd,
-    transformer_parameters,
-    utilisation_share,
-)
+from capplan.questions.training.flops import operations_per_token, run_accelerator_hours, run_days, run_exaflop, run_usd, utilisation_share
+from capplan.questions.training.job import run_work
 from capplan.questions.training.layout import Machine, bubble_share, chosen_layouts, layouts
-from capplan.questions.training.plan_run import run_work
+from capplan.questions.training.offered import TrainingTables
 from capplan.questions.training.storage import checkpoint_gib, run_storage, transfer_days
 from capplan.questions.training.sweeps import halving_rungs, hyperband_brackets, plan_sweep
 from capplan.questions.training.ways import compare_ways
+from tests.cases.closed_forms import iteration_operations, run_energy_mwh, transformer_parameters
 from tests.conftest import example_book, reference_file
 
 #: With a stated utilisation all is worked out by hand; the calibrated speed has tests of its own.
@@ -66,7 +58,7 @@ RUN = {"run_id": "r", "parameters": 8e9, "tokens": 2e12, "start": pd.Timestamp("
 
 
 def planned(run=RUN, scaling=None, goodput=None, prices=PRICES, a=A, **more):
-    return plan_run(run, SKUS, scaling, goodput, prices, a, accelerators=ACCELERATORS, **more)
+    return plan_run(run, TrainingTables(SKUS, prices, accelerators=ACCELERATORS, scaling=scaling, goodput=goodput), a, **more)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +118,7 @@ def test_plan_run_gives_opts_33_and_25_days():
     run = {"parameters": 175e9, "tokens": 300e9}
     a = TrainingAssumptions(mfu_share=147 / 312, recompute="full", sequence_length=2048)
     for counted, days in (("hardware", 33.3), ("model", 25.0)):
-        table = plan_run(run, skus, None, None, prices, a.model_copy(update={"operations_counted": counted}), accelerators=a100, counts=992)
+        table = plan_run(run, TrainingTables(skus, prices, accelerators=a100), a.model_copy(update={"operations_counted": counted}), 992)
         row = table.iloc[0]
         assert row["days"] * row["kept_share"] == pytest.approx(days, abs=0.05)
 
@@ -334,7 +326,7 @@ def test_goodput_stretches_days_and_is_read_between_counts():
 def test_machines_may_carry_the_facts_of_their_accelerators():
     facts = ACCELERATORS.rename(columns={"memory_gib": "accelerator_memory_gib"})
     merged = SKUS.assign(memory_gib=2048.0).merge(facts, on="accelerator")
-    alone = plan_run(RUN, merged, None, None, PRICES, A, counts=64)
+    alone = plan_run(RUN, TrainingTables(merged, PRICES), A, 64)
     pd.testing.assert_frame_equal(alone, planned(counts=64))
 
 
@@ -427,7 +419,7 @@ def test_waves_on_a_limited_pool():
 def test_storage_by_hand():
     assert checkpoint_gib(1e9) * 2**30 == pytest.approx(14e9)
     assert transfer_days(20e9 / 2**30, 10) * 86400 == pytest.approx(16)
-    table = run_storage(shape_of(8e9), "bf16", 2e12, 1e6, 8, 29.5, 10.0, A).set_index("quantity")["value"]
+    table = run_storage(checkpoint_gib(shape_of(8e9).parameters), 2e12, 1e6, 8, 29.5, 10.0, A).set_index("quantity")["value"]
     assert table["Write rate while a checkpoint is written"] == pytest.approx(8e9 * 14 / 30 / 1e9)
     assert table["Write rate on average"] == pytest.approx(8e9 * 14 / 1800 / 1e9)
     assert table["Checkpoints written in the run"] == pytest.approx(480)
@@ -490,9 +482,9 @@ def test_two_runs_at_once_and_missing_peaks_are_refused():
     with pytest.raises(CapplanError, match="one run at a time"):
         planned(pd.DataFrame([RUN, RUN]))
     with pytest.raises(CapplanError, match="accelerators table"):
-        plan_run(RUN, SKUS, None, None, PRICES, A)
+        plan_run(RUN, TrainingTables(SKUS, PRICES), A)
     with pytest.raises(CapplanError, match="does not have"):
-        plan_run(RUN, SKUS, None, None, PRICES, A, accelerators=ACCELERATORS.head(1))
+        plan_run(RUN, TrainingTables(SKUS, PRICES, accelerators=ACCELERATORS.head(1)), A)
 
 
 def test_a_book_refuses_billions_typed_as_units(make_book):
@@ -562,7 +554,7 @@ def test_the_speeds_of_the_plan_and_the_plan_of_a_run_agree_before_losses(exampl
         prices = PRICES.head(1).assign(sku=skus["sku"].iloc[0])
         for run in example.training_runs[example.training_runs["parameters"].notna()].to_dict("records"):
             found = plan_run(
-                run, skus, None, None, prices, TrainingAssumptions(), accelerators=example.accelerators, models=example.models, counts=256
+                run, TrainingTables(skus, prices, accelerators=example.accelerators, models=example.models), TrainingAssumptions(), 256
             ).iloc[0]
             exaflop = 6 * run["parameters"] * run["tokens"] / 1e18
             work, hours = (

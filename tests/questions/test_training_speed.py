@@ -17,6 +17,7 @@ from capplan.questions.training import plan_run, study_run
 from capplan.questions.training.architecture import Shape, activation_bytes, shape_of
 from capplan.questions.training.fit_speed import CHIP, LAYOUT, WORK, fit_speed
 from capplan.questions.training.layout import bubble_share
+from capplan.questions.training.offered import TrainingTables
 from capplan.questions.training.speed import BANDS, FACTORS, seconds_per_token
 from tests.cases.training_cases import BRIDGE_MODELS, bridge_rows, mosaic_rows, row_of
 from tests.conftest import reference_file
@@ -44,7 +45,7 @@ def expected(rows, factors=FACTORS):
 def planned(chip, run, count, node=8, speeds=None, **assumptions):
     skus = pd.DataFrame({"sku": ["s"], "provider": ["x"], "accelerator": [chip], "accelerator_count": [node]})
     a = TrainingAssumptions(**{"run_maximum_accelerators": 32768, **assumptions})
-    return plan_run(run, skus, None, None, PRICES, a, accelerators=CHIPS, models=MODELS, counts=count, speeds=speeds)
+    return plan_run(run, TrainingTables(skus, PRICES, accelerators=CHIPS, models=MODELS, speeds=speeds), a, count)
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +184,7 @@ def test_every_way_to_lay_a_run_out_has_a_verdict():
     run = {"parameters": 70.55e9, "tokens": 1e12, "model": "Llama-3.1-70B"}
     skus = pd.DataFrame({"sku": ["s"], "provider": ["x"], "accelerator": ["H100"], "accelerator_count": [8]})
     a = TrainingAssumptions(planned_accelerators=64)
-    ways = study_run(run, skus, None, None, PRICES, a, accelerators=CHIPS, models=MODELS).rungs
+    ways = study_run(run, TrainingTables(skus, PRICES, accelerators=CHIPS, models=MODELS), a).rungs
     assert not ways.duplicated(["rung", "recompute"]).any()
     assert set(ways["recompute"]) == {"none", "selective", "full"}
     assert (ways["verdict"] == "taken").tolist() == ways["chosen"].tolist()
@@ -291,9 +292,7 @@ def test_more_bandwidth_more_power_and_faster_links_never_slow_a_run():
     for name in ("memory_bandwidth_gbps", "power_w", "link_gbps", "bf16_tflops"):
         better = CHIPS[CHIPS["accelerator"] == "H100"].assign(**{name: CHIPS.set_index("accelerator").loc["H100", name] * 1.5})
         skus = pd.DataFrame({"sku": ["s"], "provider": ["x"], "accelerator": ["H100"], "accelerator_count": [8]})
-        fast = plan_run(run, skus, None, None, PRICES, TrainingAssumptions(), accelerators=better, models=MODELS, counts=512).iloc[0][
-            "days"
-        ]
+        fast = plan_run(run, TrainingTables(skus, PRICES, accelerators=better, models=MODELS), TrainingAssumptions(), 512).iloc[0]["days"]
         assert fast <= slow * (1 + 1e-9), name
 
 
@@ -313,9 +312,9 @@ def test_losses_count_once_beside_a_measured_curve():
     run = {"parameters": 8e9, "tokens": 1e12, "model": "Llama-3.1-8B"}
     rates = {
         share: (
-            plan_run(run, skus, curve, None, PRICES, TrainingAssumptions(), accelerators=CHIPS, models=MODELS, counts=[64, 2048]).set_index(
-                "accelerators"
-            )["tflops_per_accelerator"]
+            plan_run(
+                run, TrainingTables(skus, PRICES, accelerators=CHIPS, models=MODELS, scaling=curve), TrainingAssumptions(), [64, 2048]
+            ).set_index("accelerators")["tflops_per_accelerator"]
         )
         for share, curve in ((1.0, None), (0.99, Curve(0.99)), (0.3, Curve(0.3)))
     }

@@ -42,15 +42,10 @@ _UNSURE = (
 
 @dataclass
 class Days:
-    """Reads the days of a sentence.
+    """Reads the days of a sentence."""
 
-    Args:
-        text: The sentence.
-        as_of: The day that days of the week count from.
-    """
-
-    text: str
-    as_of: dt.date
+    text: str  #: The sentence.
+    as_of: dt.date  #: The day that days of the week count from.
 
     def at(self, start: int) -> Word | None:
         """Read a quarter, a day or an instant."""

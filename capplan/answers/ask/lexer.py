@@ -35,29 +35,10 @@ _ARTICLES = ("the", "a", "an", "our", "its", "their", "all", "just", "is", "are"
 _HALF = re.compile(rf"half\s+an?\s+({'|'.join(name for name in counting('UNIT') if len(name) > 3)})(?![A-Za-z0-9])", re.I)
 #: Tokens that a reason, or who says something, may have.
 _PLAIN = frozenset(
-    [
-        "UNKNOWN",
-        "FILLER",
-        "HEDGE",
-        "DEMAND",
-        "PRICE",
-        "DELIVERY",
-        "W_OFFER",
-        "W_CONTRACT",
-        "W_TEAM",
-        "W_RUN",
-        "LATENCY",
-        "POWER",
-        "CAPEX",
-        "BUDGET",
-        "UP",
-        "DOWN",
-        "MOVE",
-        "CHEAPER",
-        "DEARER",
-        "LIMITS",
-        "HAPPENS",
-    ]
+    (
+        "UNKNOWN FILLER HEDGE DEMAND PRICE DELIVERY W_OFFER W_CONTRACT W_TEAM W_RUN LATENCY POWER CAPEX BUDGET UP DOWN MOVE CHEAPER DEARER"
+        " LIMITS HAPPENS"
+    ).split()
 )
 _HALF_OF = re.compile(rf"half\s+an?\s+([$€£¥])?({'|'.join(name for name in counting('MAGNITUDE') if len(name) > 3)})(?![A-Za-z0-9])", re.I)
 _NUMBER = re.compile(r"([+-])?\s*([$€£¥]|usd\b|eur\b|gbp\b|chf\b)?\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?![\d-]*q[1-4])", re.I)
@@ -77,17 +58,11 @@ _SIZES = (("KW", re.compile(r"\s*(?:kw|kilowatts?)(?![A-Za-z0-9])", re.I)), ("GB
 
 @dataclass
 class Lexer:
-    """Reads sentences about one book.
+    """Reads sentences about one book."""
 
-    Args:
-        names: The book's names.
-        as_of: The day that days of the week count from.
-        fields: Assumptions that can be named, by their parts.
-    """
-
-    names: Names
-    as_of: dt.date
-    fields: dict[tuple[str, ...], str]
+    names: Names  #: The book's names.
+    as_of: dt.date  #: The day that days of the week count from.
+    fields: dict[tuple[str, ...], str]  #: Assumptions that can be named, by their parts.
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -60,21 +60,13 @@ class _Answered(BaseModel):
 
 @dataclass(frozen=True)
 class Model:
-    """An OpenAI-compatible endpoint.
+    """An OpenAI-compatible endpoint."""
 
-    Args:
-        address: Such as http://localhost:8000/v1.
-        name: Model that is asked for.
-        temperature: How much chance is in its answer.
-        seconds: Time for one try in all, after which the embedded reader's answer stands.
-        tries: Tries with answers that do not follow the schema.
-    """
-
-    address: str
-    name: str
-    temperature: float = 0.0
-    seconds: float = 20.0
-    tries: int = 2
+    address: str  #: Such as http://localhost:8000/v1.
+    name: str  #: Model that is asked for.
+    temperature: float = 0.0  #: How much chance is in its answer.
+    seconds: float = 20.0  #: Time for one try in all, after which the embedded reader's answer stands.
+    tries: int = 2  #: Tries with answers that do not follow the schema.
 
     def __post_init__(self) -> None:
         """Refuse an address that is none, or that may hold a password or a key."""
@@ -100,19 +92,12 @@ def model_of(environment: Mapping[str, str]) -> Model | None:
 
 @dataclass(frozen=True)
 class Second:
-    """What a model made of a question.
+    """What a model made of a question."""
 
-    Args:
-        outcome: agrees, proposes, disagrees, malformed, timed out, or unreachable.
-        proposed: What-ifs for words that the embedded reader did not understand; they need a person's approval.
-        remarks: What it read otherwise, and what of it was refused, as sentences.
-        tries: Answers that were asked for.
-    """
-
-    outcome: str
-    proposed: tuple[Any, ...] = ()
-    remarks: tuple[str, ...] = ()
-    tries: int = 1
+    outcome: str  #: agrees, proposes, disagrees, malformed, timed out, or unreachable.
+    proposed: tuple[Any, ...] = ()  #: What-ifs for words that the embedded reader did not understand; they need a person's approval.
+    remarks: tuple[str, ...] = ()  #: What it read otherwise, and what of it was refused, as sentences.
+    tries: int = 1  #: Answers that were asked for.
 
 
 def schema() -> dict[str, Any]:

@@ -40,17 +40,11 @@ MOST_READINGS = 64
 
 @dataclass(frozen=True)
 class Doubt:
-    """What was not understood.
+    """What was not understood."""
 
-    Args:
-        words: The words of the sentence.
-        why: Why not.
-        choices: What could be meant, from the book.
-    """
-
-    words: str
-    why: str
-    choices: tuple[str, ...] = ()
+    words: str  #: The words of the sentence.
+    why: str  #: Why not.
+    choices: tuple[str, ...] = ()  #: What could be meant, from the book.
 
     def __str__(self) -> str:
         more = f": {', '.join(self.choices)}" if self.choices else ""
@@ -59,19 +53,12 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a sentence was read as.
+    """What a sentence was read as."""
 
-    Args:
-        text: The sentence.
-        what_ifs: Typed what-ifs, each with its words.
-        doubts: What is asked back.
-        notes: Spelling that was mended, and what was left aside: doubt, reasons, and who says so.
-    """
-
-    text: str
-    what_ifs: tuple[Any, ...]
-    doubts: tuple[Doubt, ...]
-    notes: tuple[str, ...] = ()
+    text: str  #: The sentence.
+    what_ifs: tuple[Any, ...]  #: Typed what-ifs, each with its words.
+    doubts: tuple[Doubt, ...]  #: What is asked back.
+    notes: tuple[str, ...] = ()  #: Spelling that was mended, and what was left aside: doubt, reasons, and who says so.
 
 
 class Reader:

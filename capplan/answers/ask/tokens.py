@@ -9,20 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Word:
-    """A token.
+    """A token."""
 
-    Args:
-        kind: Terminal of the grammar; UNKNOWN where there is none, UNSURE where it can be taken in two ways.
-        start, end: Where it stands in the sentence.
-        value: What it means: a number, a day, names.
-        why: For UNSURE: in which two ways.
-    """
-
-    kind: str
+    kind: str  #: Terminal of the grammar; UNKNOWN where there is none, UNSURE where it can be taken in two ways.
+    #: start, end: Where it stands in the sentence.
     start: int
     end: int
-    value: Any = None
-    why: str = ""
+    value: Any = None  #: What it means: a number, a day, names.
+    why: str = ""  #: For UNSURE: in which two ways.
 
 
 @dataclass(frozen=True)

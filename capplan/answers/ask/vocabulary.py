@@ -7,22 +7,11 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 
+from capplan.records import word_list
+
 #: Kinds of lines that are no tokens of the grammar: words that count, that tell a language, that ask or report, that name a place, forms
 #: of verbs, and words that are spelt right although they look like a word of planning.
-COUNTING = (
-    "NUMBER_WORD",
-    "MAGNITUDE",
-    "UNIT",
-    "CURRENCY",
-    "LANGUAGE",
-    "ASKING",
-    "SAYING",
-    "REASON",
-    "NOBODY",
-    "GEOGRAPHY",
-    "FORMS",
-    "RIGHT",
-)
+COUNTING = word_list("NUMBER_WORD MAGNITUDE UNIT CURRENCY LANGUAGE ASKING SAYING REASON NOBODY GEOGRAPHY FORMS RIGHT")
 
 
 @lru_cache(maxsize=1)

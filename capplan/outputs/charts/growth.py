@@ -18,7 +18,6 @@ def growth(bands: pd.DataFrame, history: pd.DataFrame, courses: pd.DataFrame, *,
         bands: series, month (date), low, median, high.
         history: series, month, value.
         courses: series, month, kind, value; each line is named at its end.
-        title, subtitle, axis: Finding, assumption, what the axis shows.
 
     Raises:
         ChartError: If columns or rows do not fit.

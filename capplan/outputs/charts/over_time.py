@@ -1,4 +1,4 @@
-"""Pictures over time and over a quantity: fans, stacked layers, curves and staircases."""
+"""Pictures over time and over a quantity: fans, stacked layers, and curves."""
 
 from typing import Any, Literal
 
@@ -58,7 +58,6 @@ def fan(
 
     Args:
         quantiles: x (quarter label or date), quantile (0 to 1), value, and series if named; quantiles come in pairs (0.1 with 0.9).
-        title, subtitle, axis: Finding, assumption, what the axis shows.
         x, value, series: Names of the columns; each series gets a panel with its own scale.
         history: x, value and series of what is known (the past, a budget).
         names: What the rows of quantile 0.5 are, and what the history is, as the legend says it.
@@ -325,22 +324,3 @@ def curve(
             marks += theme.halo_text(spot.encode(text="label:N"), baseline="bottom", dy=-6, lineBreak="\n", fontWeight="bold", **side)
     height = theme.legend_height(shown, 20) if len(shown) > 1 else 0
     return theme.finish(alt.layer(*marks), title, subtitle, height=max(320, height))
-
-
-def staircase(
-    data: pd.DataFrame,
-    *,
-    x: str,
-    y: str,
-    title: str,
-    across: theme.Axis,
-    up: theme.Axis,
-    subtitle: str = "",
-    series: str | None = None,
-    points: pd.DataFrame | None = None,
-) -> Any:
-    """Show a quantity that holds until the next step: capacity by committed units, memory by rung, price by tier.
-
-    Parameters are those of `curve`; each value holds from its x to the next.
-    """
-    return curve(data, x=x, y=y, title=title, across=across, up=up, subtitle=subtitle, series=series, points=points, steps=True)

@@ -39,43 +39,13 @@ CREDITS = ("agreement_discount", "late_delivery")
 PAID_AHEAD = ("capex", "residual", "agreement_shortfall")
 #: Who charges for what no provider bills: people, and whatever the book names no provider for.
 INTERNAL = "internal"
-COLUMNS = [
-    "BillingAccountId",
-    "BillingAccountName",
-    "BillingPeriodStart",
-    "BillingPeriodEnd",
-    "ChargePeriodStart",
-    "ChargePeriodEnd",
-    "ChargeCategory",
-    "ChargeClass",
-    "ChargeDescription",
-    "ChargeFrequency",
-    "ProviderName",
-    "PublisherName",
-    "InvoiceIssuerName",
-    "ServiceCategory",
-    "ServiceName",
-    "SkuId",
-    "PricingCategory",
-    "PricingQuantity",
-    "PricingUnit",
-    "ListUnitPrice",
-    "ListCost",
-    "ContractedUnitPrice",
-    "ContractedCost",
-    "BilledCost",
-    "EffectiveCost",
-    "BillingCurrency",
-    "ConsumedQuantity",
-    "ConsumedUnit",
-    "CommitmentDiscountId",
-    "CommitmentDiscountCategory",
-    "CommitmentDiscountType",
-    "CommitmentDiscountStatus",
-    "CommitmentDiscountQuantity",
-    "CommitmentDiscountUnit",
-    "Tags",
-]
+COLUMNS = (
+    "BillingAccountId BillingAccountName BillingPeriodStart BillingPeriodEnd ChargePeriodStart ChargePeriodEnd ChargeCategory ChargeClass"
+    " ChargeDescription ChargeFrequency ProviderName PublisherName InvoiceIssuerName ServiceCategory ServiceName SkuId PricingCategory"
+    " PricingQuantity PricingUnit ListUnitPrice ListCost ContractedUnitPrice ContractedCost BilledCost EffectiveCost BillingCurrency"
+    " ConsumedQuantity ConsumedUnit CommitmentDiscountId CommitmentDiscountCategory CommitmentDiscountType CommitmentDiscountStatus"
+    " CommitmentDiscountQuantity CommitmentDiscountUnit Tags"
+).split()
 KEYS = ["month", "component", "contract_id", "provider", "status", "team"]
 HOURS = "Accelerator-Hours"
 

@@ -32,19 +32,12 @@ QUESTIONS: Mapping[str, Question] = {"why_not": "why-not", "why": "why", "what_b
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a question.
+    """What came of a question."""
 
-    Args:
-        sentences: The answer: headlines, differences and verdicts.
-        tables: By name, the tables that every number of the sentences is in.
-        scenario: What was planned: a run without a person under it gives the same.
-        notes: What was assumed.
-    """
-
-    sentences: tuple[str, ...]
-    tables: Mapping[str, pd.DataFrame]
-    scenario: Scenario
-    notes: tuple[str, ...] = ()
+    sentences: tuple[str, ...]  #: The answer: headlines, differences and verdicts.
+    tables: Mapping[str, pd.DataFrame]  #: By name, the tables that every number of the sentences is in.
+    scenario: Scenario  #: What was planned: a run without a person under it gives the same.
+    notes: tuple[str, ...] = ()  #: What was assumed.
 
     @property
     def lines(self) -> list[str]:

@@ -24,21 +24,13 @@ WIDE = "700px"
 
 @dataclass(frozen=True)
 class Control:
-    """A widget for one assumption.
+    """A widget for one assumption."""
 
-    Args:
-        name: The assumption.
-        widget: What is shown.
-        parts: Widgets whose value changes when the user changes the assumption.
-        read: Return the assumption's value as it stands in the widget.
-        write: Put a value into the widget.
-    """
-
-    name: str
-    widget: ipywidgets.Widget
-    parts: tuple[ipywidgets.Widget, ...]
-    read: Callable[[], Any]
-    write: Callable[[Any], None]
+    name: str  #: The assumption.
+    widget: ipywidgets.Widget  #: What is shown.
+    parts: tuple[ipywidgets.Widget, ...]  #: Widgets whose value changes when the user changes the assumption.
+    read: Callable[[], Any]  #: Return the assumption's value as it stands in the widget.
+    write: Callable[[Any], None]  #: Put a value into the widget.
 
 
 def control_for(name: str, value: Any, choices: tuple[str, ...] = ()) -> Control:

@@ -83,7 +83,6 @@ def moved_since(kept: AcceptedPlan | None, plan: Plan, book: Book, focus: pd.Dat
     """Return what moved planned spend since an earlier plan (`plans_apart`); None where it cannot be told.
 
     Args:
-        plan, book: This plan, and the book it was made from.
         focus: Its planned spend as a bill.
     """
     currency = plan.scenario.currency

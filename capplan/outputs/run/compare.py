@@ -37,27 +37,18 @@ KEPT_BUDGETS = Change(table="limits", where={"kind": "budget_usd", "hard": False
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scenarios side by side.
+    """Scenarios side by side."""
 
-    Args:
-        headline: What each costs beside the first.
-        measures: measure, and a column a scenario; the ending of the measure tells the unit (_usd, _amount: the book's currency, _share),
-            counts have none.
-        signed: offer_id, quarter, and the accelerators signed before the next review, a column a scenario.
-        why: scenario, driver, meaning, amount (book's currency): from the planned spend of the first to that of each other one, to the
-            cent.
-        assumed: scenario, assumed_otherwise: what each assumes otherwise than the first.
-        notes: Scenarios that need no column, or cannot be.
-        folder: Where the page and the tables are.
-    """
-
-    headline: str
+    headline: str  #: What each costs beside the first.
+    #: measure, and a column a scenario; the ending of the measure tells the unit (_usd, _amount: the book's currency, _share), counts have
+    #: none.
     measures: pd.DataFrame
-    signed: pd.DataFrame
+    signed: pd.DataFrame  #: offer_id, quarter, and the accelerators signed before the next review, a column a scenario.
+    #: scenario, driver, meaning, amount (book's currency): from the planned spend of the first to that of each other one, to the cent.
     why: pd.DataFrame
-    assumed: pd.DataFrame
-    notes: tuple[str, ...]
-    folder: Path
+    assumed: pd.DataFrame  #: scenario, assumed_otherwise: what each assumes otherwise than the first.
+    notes: tuple[str, ...]  #: Scenarios that need no column, or cannot be.
+    folder: Path  #: Where the page and the tables are.
 
 
 def write_comparison(

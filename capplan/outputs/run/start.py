@@ -34,21 +34,13 @@ TIMES_OF_PAST_USE = 2
 
 @dataclass(frozen=True)
 class Started:
-    """A first book and its first plan.
+    """A first book and its first plan."""
 
-    Args:
-        book: Folder of the book.
-        plan: First plan, made quickly.
-        assumed: What was assumed: assumption, value, and the cell or line that changes it.
-        gaps: Tables the book does not have, with the dollars each could move, largest first.
-        notes: What each file was taken for and what was found in it.
-    """
-
-    book: Path
-    plan: Plan
-    assumed: pd.DataFrame = field(repr=False)
-    gaps: pd.DataFrame = field(repr=False)
-    notes: tuple[str, ...] = field(repr=False)
+    book: Path  #: Folder of the book.
+    plan: Plan  #: First plan, made quickly.
+    assumed: pd.DataFrame = field(repr=False)  #: What was assumed: assumption, value, and the cell or line that changes it.
+    gaps: pd.DataFrame = field(repr=False)  #: Tables the book does not have, with the dollars each could move, largest first.
+    notes: tuple[str, ...] = field(repr=False)  #: What each file was taken for and what was found in it.
 
     @property
     def text(self) -> str:

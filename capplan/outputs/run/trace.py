@@ -10,34 +10,14 @@ import pandas as pd
 from capplan.answers.explained import KEYS, PART, row_names
 from capplan.errors import CapplanError, nearest
 from capplan.outputs.run.explain import report_table
-from capplan.records import records
+from capplan.records import records, word_list
 from capplan.text import counted, money, words
 
 #: Columns of a line that its reader wants.
-LINE_COLUMNS = [
-    "date",
-    "component",
-    "contract_id",
-    "provider",
-    "status",
-    "team",
-    "cost_center",
-    "account",
-    "quantity",
-    "rate_usd",
-    "usd",
-    "amount",
-    "price_id",
-]
+LINE_COLUMNS = "date component contract_id provider status team cost_center account quantity rate_usd usd amount price_id".split()
 #: Assumptions that move a line's amount.
-ASSUMPTIONS = (
-    "price_factor",
-    "discount_rate_per_year",
-    "upkeep_share_per_year",
-    "payment_terms_days",
-    "useful_life_years",
-    "residual_share",
-    "currency",
+ASSUMPTIONS = word_list(
+    "price_factor discount_rate_per_year upkeep_share_per_year payment_terms_days useful_life_years residual_share currency"
 )
 
 
@@ -73,24 +53,7 @@ def trace_figure(report: Path, figure: str) -> Traced:
     if missing:
         raise CapplanError(f"{report} is no report that can be traced: it has no {missing[0]}; make the plan again")
     texts = dict.fromkeys(
-        (
-            "figure",
-            "view",
-            "column",
-            "value",
-            "but",
-            "first",
-            "after",
-            "contract_id",
-            "team",
-            "cost_center",
-            "account",
-            "price_id",
-            "component",
-            "provider",
-            "status",
-        ),
-        str,
+        word_list("figure view column value but first after contract_id team cost_center account price_id component provider status"), str
     )
     run = json.loads((report / "run.json").read_text(encoding="utf-8"))
     currency = str(run["parameters"].get("currency", "USD"))

@@ -24,6 +24,7 @@ from capplan.outputs.views.split import show_split
 from capplan.outputs.views.tour import show_band, show_contract, show_proof, show_waiting
 from capplan.outputs.views.training import show_training
 from capplan.outputs.views.view import View
+from capplan.records import word_list
 from capplan.text import counted, price, words
 from capplan.units import quarter_end, quarter_of, quarter_range
 
@@ -115,18 +116,9 @@ def show_pricing(book: Book, scenario: Scenario) -> View:
         f" {scenario.stale_after_days} days."
     )
     # The first five move the number on the example, the others under other settings or contracts only.
-    fields = (
-        "price_factor",
-        "discount_rate_per_year",
-        "upkeep_share_per_year",
-        "residual_share",
-        "restart_hours",
-        "useful_life_years",
-        "usd_per_kwh",
-        "pue",
-        "colocation_usd_per_kw_month",
-        "spot_interruptions_per_hour",
-        "stale_after_days",
+    fields = word_list(
+        "price_factor discount_rate_per_year upkeep_share_per_year residual_share restart_hours useful_life_years usd_per_kwh pue"
+        " colocation_usd_per_kw_month spot_interruptions_per_hour stale_after_days"
     )
     return View(
         headline,

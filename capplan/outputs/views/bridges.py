@@ -13,15 +13,10 @@ START, STEP, TOTAL = "start", "step", "total"
 
 @dataclass(frozen=True)
 class LastPlan:
-    """The plan before this one, as far as it was kept.
+    """The plan before this one, as far as it was kept."""
 
-    Args:
-        spend: quarter, expected (book's currency): its table spend; None where there is none.
-        moved_by: What moved planned spend since (`plans_apart`); None where it kept too little to tell.
-    """
-
-    spend: pd.DataFrame | None = None
-    moved_by: pd.DataFrame | None = None
+    spend: pd.DataFrame | None = None  #: quarter, expected (book's currency): its table spend; None where there is none.
+    moved_by: pd.DataFrame | None = None  #: What moved planned spend since (`plans_apart`); None where it kept too little to tell.
 
 
 NO_PLAN = LastPlan()

@@ -12,27 +12,14 @@ from capplan.book.scenario import Scenario
 from capplan.outputs import charts
 from capplan.outputs.views.view import View
 from capplan.questions.cluster import CapacityCurve, Headroom, Schedule
+from capplan.records import word_list
 from capplan.text import duration_words, words
 
 #: What the sliders move, most telling first: the first ten move the wait, the others what it is held against and how teams share.
-FIELDS = (
-    "added_accelerators",
-    "serving_kept_accelerators",
-    "cluster_policy",
-    "backfill_depth",
-    "node_failures_per_node_day",
-    "gang_scheduling",
-    "allow_scatter",
-    "placement_rule",
-    "shrink_elastic_jobs",
-    "checkpoint_seconds",
-    "delay_target_minutes",
-    "training_delay_target_hours",
-    "scatter_slowdown_share",
-    "fair_share_half_life_hours",
-    "borrowing_share",
-    "curve_sizes",
-    "curve_resamples",
+FIELDS = word_list(
+    "added_accelerators serving_kept_accelerators cluster_policy backfill_depth node_failures_per_node_day gang_scheduling allow_scatter"
+    " placement_rule shrink_elastic_jobs checkpoint_seconds delay_target_minutes training_delay_target_hours scatter_slowdown_share"
+    " fair_share_half_life_hours borrowing_share curve_sizes curve_resamples"
 )
 #: Steps of the occupancy chart.
 STEPS = 400

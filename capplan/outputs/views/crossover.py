@@ -11,22 +11,13 @@ from capplan.book.scenario import Scenario
 from capplan.outputs import charts
 from capplan.outputs.views.view import View
 from capplan.questions.crossover import Crossover
+from capplan.records import word_list
 from capplan.text import money, words
 
-FIELDS = (
-    "hosting_engineers",
-    "crossover_workload",
-    "headroom_share",
-    "evaluation_usd_per_quarter",
-    "demand_factor",
-    "price_factor",
-    "spare_replicas",
-    "api_price_change_per_year",
-    "engineer_usd_per_year",
-    "hosting_price_change_per_year",
-    "throughput_error_share",
-    "second_provider_share",
-    "switch_days",
+FIELDS = word_list(
+    "hosting_engineers crossover_workload headroom_share evaluation_usd_per_quarter demand_factor price_factor spare_replicas"
+    " api_price_change_per_year engineer_usd_per_year hosting_price_change_per_year throughput_error_share second_provider_share"
+    " switch_days"
 )
 
 

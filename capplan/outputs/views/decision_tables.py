@@ -56,21 +56,7 @@ def decisions(plan: Plan) -> pd.DataFrame:
         table[name] = in_currency(plan, usd, table["sign_by"])
     table["price"] = _price_basis(plan, table)
     table["because"] = [_because(plan, row) for row in records(table)]
-    columns = [
-        "firm",
-        "submit_by",
-        "sign_by",
-        "approver",
-        "machines",
-        "accelerators",
-        "accelerator",
-        "provider",
-        "region",
-        "term",
-        "quarter",
-        "starts",
-        "ends",
-    ]
+    columns = "firm submit_by sign_by approver machines accelerators accelerator provider region term quarter starts ends".split()
     return table[[*columns, "upfront_amount", "value_amount", "exit_amount", "price", "because", "offer_id"]]
 
 

@@ -16,21 +16,13 @@ from capplan.outputs.views.view import View
 from capplan.questions.demand import Backtest, Forecast
 from capplan.questions.demand.accuracy import FINOPS_BANDS
 from capplan.questions.demand.forecast_demand import growth_of
+from capplan.records import word_list
 from capplan.text import words
 
 #: What the sliders move, most telling first; the band that is shown moves no growth.
-FIELDS = (
-    "growth_share_per_year",
-    "horizon_quarters",
-    "shown_workloads",
-    "growth_band_share",
-    "event_strength",
-    "season_band_share",
-    "unmet_share",
-    "shown_quantile",
-    "load_blocks",
-    "paths",
-    "backtest_origins",
+FIELDS = word_list(
+    "growth_share_per_year horizon_quarters shown_workloads growth_band_share event_strength season_band_share unmet_share shown_quantile"
+    " load_blocks paths backtest_origins"
 )
 #: Panels of the first picture, which fits a screen; the second one holds the other workloads.
 PANELS = 4

@@ -24,6 +24,7 @@ from capplan.questions.goodput import (
     up_spells,
 )
 from capplan.questions.reliability import optimum_interval, time_shares, young_interval
+from capplan.records import word_list
 from capplan.text import price, words
 
 #: What takes a paid hour, in the words of the chart.
@@ -41,19 +42,9 @@ MOST_OF_IT = {
     "restart_share": "restarting",
     "idle_share": "while no run is on",
 }
-FIELDS = (
-    "compute_share",
-    "idle_share",
-    "run_accelerators",
-    "spot_discount_share",
-    "goodput_accelerator",
-    "checkpoint_write_seconds",
-    "recovery_minutes",
-    "checkpoint_interval_minutes",
-    "failure_factor",
-    "spot_replacement_minutes",
-    "replay_days",
-    "failure_fleet",
+FIELDS = word_list(
+    "compute_share idle_share run_accelerators spot_discount_share goodput_accelerator checkpoint_write_seconds recovery_minutes"
+    " checkpoint_interval_minutes failure_factor spot_replacement_minutes replay_days failure_fleet"
 )
 HOURS_PER_MONTH = 730.0
 MOST_ACCELERATORS, COUNTS = 131_072, 40

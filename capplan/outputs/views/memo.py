@@ -171,7 +171,6 @@ def memo_blocks(plan: Plan, book: Book, flips: pd.DataFrame | None, last: LastPl
     """Return the parts of page one in their order.
 
     Args:
-        plan, book: The finished plan, and the book it was made from.
         flips: Values at which the decision flips; None where they were not searched.
     """
     ask, years = asked(plan), fiscal_years(plan, last.spend)

@@ -11,26 +11,14 @@ from capplan.book.scenario import Scenario
 from capplan.outputs import charts
 from capplan.outputs.views.view import View
 from capplan.questions.placement import Placement, as_training_runs, demand_by_stage, egress
+from capplan.records import word_list
 from capplan.text import words
 
 #: What the sliders move, most telling first: the first four move the makespan of the example, the others that of other trees and nodes.
-FIELDS = (
-    "added_nodes",
-    "placement_objective",
-    "node_gbit_per_second",
-    "bandwidth_factor",
-    "added_node_kind",
-    "pipeline_demand",
-    "deadline",
-    "placement_method",
-    "shared_links",
-    "rack_gbit_per_second",
-    "site_gbit_per_second",
-    "gang_across_racks_slowdown_share",
-    "placement_tries",
-    "proof_gap_share",
-    "proof_deterministic_seconds",
-    "proof_size",
+FIELDS = word_list(
+    "added_nodes placement_objective node_gbit_per_second bandwidth_factor added_node_kind pipeline_demand deadline placement_method"
+    " shared_links rack_gbit_per_second site_gbit_per_second gang_across_racks_slowdown_share placement_tries proof_gap_share"
+    " proof_deterministic_seconds proof_size"
 )
 #: Nodes up to which each has a row of its own in the picture; above it each task has one.
 ROWS = 24

@@ -17,27 +17,14 @@ from capplan.outputs.views.decision_tables import decisions
 from capplan.outputs.views.plan_tables import in_plain_words
 from capplan.outputs.views.view import View
 from capplan.questions.procurement.work.accelerators_needed import accelerators_needed
+from capplan.records import word_list
 from capplan.text import money, words
 
 #: Assumptions that a purchase plan depends on, most telling first.
-FIELDS = (
-    "demand_factor",
-    "price_factor",
-    "horizon_end",
-    "quota_factor",
-    "training_delay_target_hours",
-    "budget_factor",
-    "spot_scarcity",
-    "risk_weight",
-    "reuse_share",
-    "tail_share",
-    "service_level_share",
-    "on_demand_accelerators",
-    "spot_accelerators",
-    "serving_shortfall_usd_per_accelerator_hour",
-    "batch_shortfall_usd_per_accelerator_hour",
-    "plan_paths",
-    "gap_share",
+FIELDS = word_list(
+    "demand_factor price_factor horizon_end quota_factor training_delay_target_hours budget_factor spot_scarcity risk_weight reuse_share"
+    " tail_share service_level_share on_demand_accelerators spot_accelerators serving_shortfall_usd_per_accelerator_hour"
+    " batch_shortfall_usd_per_accelerator_hour plan_paths gap_share"
 )
 
 

@@ -8,22 +8,13 @@ import pandas as pd
 from capplan.answers.finished_plan import Plan
 from capplan.answers.sums import in_currency, quarters_of, spend, spend_bands
 from capplan.questions.ledger.schedules import month_shares
+from capplan.records import word_list
 from capplan.text import words
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_start
 
 #: What is paid after the planned quarters, and the sum of all rows.
 LATER, TOTAL = "later", "total"
-FISCAL_YEARS = (
-    "p_and_l_amount",
-    "p10_amount",
-    "p90_amount",
-    "last_plan_amount",
-    "budget_amount",
-    "over_amount",
-    "cash_amount",
-    "capex_amount",
-    "months",
-)
+FISCAL_YEARS = word_list("p_and_l_amount p10_amount p90_amount last_plan_amount budget_amount over_amount cash_amount capex_amount months")
 
 CASH_KINDS = {
     **dict.fromkeys(("capex", "residual"), "capex_amount"),

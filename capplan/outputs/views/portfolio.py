@@ -12,6 +12,7 @@ from capplan.book.scenario import Scenario
 from capplan.outputs import charts
 from capplan.outputs.views.view import View
 from capplan.questions.portfolio import Portfolio
+from capplan.records import word_list
 from capplan.text import money, words
 
 KEY = ["accelerator", "geography"]
@@ -36,35 +37,13 @@ def show_portfolio(book: Book, scenario: Scenario) -> View:
     if len(answer.afterwards):
         pictures["afterwards"] = _afterwards(answer)
     # The first five move what is saved on the example; the others move the ladder, the screening, or another book.
-    fields = (
-        "demand_factor",
-        "discount_rate_per_year",
-        "price_factor",
-        "spot_scarcity",
-        "restart_hours",
-        "largest_ending_share",
-        "target_coverage_share",
-        "tail_share",
-        "on_demand_accelerators",
-        "spot_accelerators",
-        "spot_interruptions_per_hour",
-        "rehearse",
+    fields = word_list(
+        "demand_factor discount_rate_per_year price_factor spot_scarcity restart_hours largest_ending_share target_coverage_share"
+        " tail_share on_demand_accelerators spot_accelerators spot_interruptions_per_hour rehearse"
     )
     details = {
         name: getattr(answer, name)
-        for name in (
-            "pools",
-            "mix",
-            "ladder",
-            "capacity",
-            "ladder_cost",
-            "recommenders",
-            "afterwards",
-            "sources",
-            "curve",
-            "duration",
-            "screening",
-        )
+        for name in word_list("pools mix ladder capacity ladder_cost recommenders afterwards sources curve duration screening")
     }
     saved = float(answer.mix["saving_usd_per_year"].sum()) if len(answer.mix) else 0.0
     return View(

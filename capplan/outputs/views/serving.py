@@ -12,27 +12,14 @@ from capplan.outputs import charts
 from capplan.outputs.views.view import View
 from capplan.questions.serving import Serving
 from capplan.questions.serving.staffing import held_seconds
+from capplan.records import word_list
 from capplan.text import money, number_text, words
 
 #: What the sliders move, most telling first: the first three move the fleet's peak, the others what levers, warm starts and rules save.
-FIELDS = (
-    "headroom_share",
-    "spare_replicas",
-    "target_factor",
-    "burst_factor",
-    "prompt_cache_share",
-    "semantic_cache_share",
-    "quantised_precision",
-    "cold_start_seconds",
-    "warm_replicas",
-    "admission_rule",
-    "quota_accelerators",
-    "route_share",
-    "cascade_escalation_share",
-    "output_cut_share",
-    "draft_tokens",
-    "serving_workload",
-    "serving_accelerator",
+FIELDS = word_list(
+    "headroom_share spare_replicas target_factor burst_factor prompt_cache_share semantic_cache_share quantised_precision"
+    " cold_start_seconds warm_replicas admission_rule quota_accelerators route_share cascade_escalation_share output_cut_share draft_tokens"
+    " serving_workload serving_accelerator"
 )
 HOURS_PER_WEEK = 168
 MONTHS_PER_FOUR_WEEKS = 28 / (365.25 / 12)

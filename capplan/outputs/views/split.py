@@ -10,23 +10,14 @@ from capplan.book.scenario import Scenario, SplitAssumptions
 from capplan.outputs import charts
 from capplan.outputs.views.view import View
 from capplan.questions.split import Split
+from capplan.records import word_list
 from capplan.text import duration_words, money
 
 #: What the sliders move, most telling first.
-FIELDS = (
-    "delay_target_minutes",
-    "preemption_cost_minutes",
-    "reclaim_delay_minutes",
-    "warm_spare_share",
-    "serving_target_share",
-    "training_policy",
-    "reclaim_lead_minutes",
-    "borrowing_share",
-    "added_accelerators",
-    "lending_share",
-    "inference_accelerators",
-    "fleet_usd_per_accelerator_hour",
-    "late_serving_usd_per_accelerator_hour",
+FIELDS = word_list(
+    "delay_target_minutes preemption_cost_minutes reclaim_delay_minutes warm_spare_share serving_target_share training_policy"
+    " reclaim_lead_minutes borrowing_share added_accelerators lending_share inference_accelerators fleet_usd_per_accelerator_hour"
+    " late_serving_usd_per_accelerator_hour"
 )
 NAMES = {"separate": "Two separate clusters", "shared": "One shared pool", "lending": "Lending with reclaim"}
 #: A week of the trace is drawn.

@@ -11,30 +11,15 @@ from capplan.book.scenario import Scenario, TrainingAssumptions
 from capplan.outputs import charts
 from capplan.outputs.views.view import View
 from capplan.questions.training import RunStudy
+from capplan.records import word_list
 from capplan.text import money, words
 
 #: Kinds of machines drawn in one picture; more are in the table.
 DRAWN = 5
-FIELDS = (
-    "planned_accelerators",
-    "compute_share",
-    "sequence_length",
-    "mfu_share",
-    "run_maximum_accelerators",
-    "contract_reuse_share",
-    "run_on_spot",
-    "recompute",
-    "checkpoint_write_seconds",
-    "failure_factor",
-    "global_batch_tokens",
-    "simple_rung_share",
-    "attention_operations",
-    "spot_discount_share",
-    "sweep_trials",
-    "sweep_pool_accelerators",
-    "adaptation_tokens",
-    "monthly_million_tokens",
-    "training_run",
+FIELDS = word_list(
+    "planned_accelerators compute_share sequence_length mfu_share run_maximum_accelerators contract_reuse_share run_on_spot recompute"
+    " checkpoint_write_seconds failure_factor global_batch_tokens simple_rung_share attention_operations spot_discount_share sweep_trials"
+    " sweep_pool_accelerators adaptation_tokens monthly_million_tokens training_run"
 )
 PARTS = {"weights_gib": "Weights", "gradients_gib": "Gradients", "optimiser_gib": "Optimiser", "activations_gib": "Activations"}
 METHODS = {

@@ -38,15 +38,10 @@ def folded(inner: str, said: str, count: int) -> str:
 
 @dataclass(frozen=True)
 class Shown:
-    """A readable table that a notebook shows whole: no cell is cut, all text is escaped, and words stand on the left.
+    """A readable table that a notebook shows whole: no cell is cut, all text is escaped, and words stand on the left."""
 
-    Args:
-        frame: The table as text.
-        worded: Which of its columns hold words rather than numbers.
-    """
-
-    frame: pd.DataFrame
-    worded: tuple[bool, ...]
+    frame: pd.DataFrame  #: The table as text.
+    worded: tuple[bool, ...]  #: Which of its columns hold words rather than numbers.
 
     def to_html(self) -> str:
         """Return the table as HTML."""

@@ -10,12 +10,9 @@ from capplan.outputs.workbook.sheet import Sheet, address
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a table, from the first of the sheet on.
+    """The columns of a table, from the first of the sheet on."""
 
-    Args:
-        declared: Name (by which formulas know it), heading and style of each, in the order in which they stand.
-    """
-
+    #: Name (by which formulas know it), heading and style of each, in the order in which they stand.
     declared: tuple[tuple[str, Any, str], ...]
 
     @property

@@ -74,13 +74,9 @@ CENT = 0.005
 
 @dataclass
 class Lines:
-    """Lines of the ledger with the numbers that sums select by: text of a book never is one, for spreadsheets read operators in it.
+    """Lines of the ledger with the numbers that sums select by: text of a book never is one, for spreadsheets read operators in it."""
 
-    Args:
-        draft: The workbook that is being written.
-    """
-
-    draft: Draft
+    draft: Draft  #: The workbook that is being written.
     keys: dict[str, dict[Any, int]] = field(default_factory=dict)
 
     @cached_property

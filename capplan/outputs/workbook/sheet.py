@@ -28,15 +28,10 @@ SERIES = ("#1b3a5c", "#2f6f8f", "#5fa8a0", "#9ccb86", "#c9a227", "#d98b5f", "#b5
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula, and the value it has for the plan as it was made.
+    """A formula, and the value it has for the plan as it was made."""
 
-    Args:
-        text: Formula with its equals sign; holds references and numbers, never text of a book.
-        value: Result, shown by programs that do not calculate.
-    """
-
-    text: str
-    value: float | bool | str
+    text: str  #: Formula with its equals sign; holds references and numbers, never text of a book.
+    value: float | bool | str  #: Result, shown by programs that do not calculate.
 
 
 def number_formats(currency: str) -> dict[str, str]:
@@ -323,7 +318,6 @@ def stacked_chart(workbook: Any, sheet: Sheet, title: str, head: int, rows: Sequ
     """Return stacked columns of a block: one series a row, one column a category.
 
     Args:
-        title, unit: Title and name of the vertical axis.
         rows: Rows of the series; their names stand in the first column.
         cols: First and last column of the values.
     """

@@ -8,6 +8,7 @@ import pandas as pd
 
 from capplan.answers.finished_plan import Plan
 from capplan.answers.placement import asked_book
+from capplan.answers.plan import ledger_tables
 from capplan.book.book import Book
 from capplan.book.scenario import LedgerAssumptions
 from capplan.outputs.export.plain_workbook import INERT
@@ -31,9 +32,8 @@ MAY_BE_NEGATIVE = ("agreement_discount", "left_early", "exit_cost", "late_delive
 def priced_plan(plan: Plan, book: Book) -> priced.Priced:
     """Take a plan's ledger apart into quantities and prices."""
     book = asked_book(book, plan.scenario)
-    tables = {name: book.get(name) for name in ("commitments", "sites", "spend_agreements", "fx", "other_costs")}
     a = plan.scenario.section(LedgerAssumptions)
-    return priced.priced_ledger(plan.ledger, plan.purchases.purchases, plan.purchases.dispatch, a, **tables)
+    return priced.priced_ledger(plan.ledger, ledger_tables(book, plan.scenario, plan.purchases), a)
 
 
 def revalue_plan(

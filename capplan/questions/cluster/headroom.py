@@ -127,7 +127,6 @@ def queue_headroom(
     Args:
         jobs: Table jobs; those without a workload count as batch work, those of other workloads do not.
         nodes: Table nodes; the cluster that is sized has nodes like its commonest.
-        a: The target, the policy and its costs.
         growth: [workload, quarter, growth]: work of a quarter against that of the trace; workloads count by their accelerator-hours in it.
             Empty = the trace, always.
 

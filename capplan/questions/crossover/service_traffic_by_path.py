@@ -13,14 +13,29 @@ QUARTERS_PER_YEAR = 4
 
 
 @dataclass(frozen=True)
+class Work:
+    """What is known of a service's work beside its traffic.
+
+    Args:
+        peak_factor: Highest hour of a quarter over the mean of its peak block.
+        may_wait: May the work go through a batch interface?
+        unserved_usd_per_request: What a request costs that nobody answers; nan = not priced.
+    """
+
+    peak_factor: float = 1.0
+    may_wait: bool = False
+    unserved_usd_per_request: float = float("nan")
+
+
+@dataclass(frozen=True)
 class Load:
-    """Traffic of one service: requests an hour by region (S, Q, B), hours (Q, B), probability (S,), quarters, peak over block mean."""
+    """Traffic of one service: requests an hour by region (S, Q, B), hours (Q, B), probability (S,), quarters, its work."""
 
     rates: dict[str, Array]
     hours: Array
     probability: Array
     quarters: list[str]
-    peak_factor: float
+    work: Work
 
     @property
     def rate(self) -> Array:
@@ -35,7 +50,7 @@ class Load:
     @property
     def peaks(self) -> dict[str, Array]:
         """Requests in the highest hour by region, each (S, Q)."""
-        return {region: rate.max(axis=2) * self.peak_factor for region, rate in self.rates.items()}
+        return {region: rate.max(axis=2) * self.work.peak_factor for region, rate in self.rates.items()}
 
     @property
     def years(self) -> Array:
@@ -43,7 +58,7 @@ class Load:
         return np.arange(len(self.quarters)) / QUARTERS_PER_YEAR
 
 
-def load_of(traffic: pd.DataFrame, peak_factor: float) -> Load:
+def load_of(traffic: pd.DataFrame, work: Work) -> Load:
     """Turn traffic into arrays."""
     if traffic.empty or not (traffic["requests"] >= 0).all():
         raise CapplanError("crossover: traffic must have rows, with requests from 0 on")
@@ -64,7 +79,7 @@ def load_of(traffic: pd.DataFrame, peak_factor: float) -> Load:
         place = (paths["path"].searchsorted(part["path"]), part["quarter"].map(quarters.index), part["block"].map(blocks.index))
         np.add.at(table, place, part["requests"].to_numpy(float))
         rates[str(region)] = table / hours
-    return Load(rates, hours, probability, [str(name) for name in quarters], peak_factor)
+    return Load(rates, hours, probability, [str(name) for name in quarters], work)
 
 
 def shape_of(load: Load) -> tuple[Array, dict[str, float]]:
@@ -72,6 +87,6 @@ def shape_of(load: Load) -> tuple[Array, dict[str, float]]:
     total = float(load.probability @ load.requests[:, 0])
     if total == 0:
         hours = load.hours[0].sum()
-        return np.full(load.hours.shape[1], 1 / hours), {region: load.peak_factor / hours / len(load.rates) for region in load.rates}
+        return np.full(load.hours.shape[1], 1 / hours), {region: load.work.peak_factor / hours / len(load.rates) for region in load.rates}
     mean = np.asarray(load.probability @ load.rate[:, 0] / total)
     return mean, {region: float(load.probability @ peak[:, 0]) / total for region, peak in load.peaks.items()}

@@ -15,19 +15,12 @@ QUANTILES = (0.1, 0.5, 0.9)
 
 @dataclass(frozen=True)
 class Timing:
-    """From when on hosting is cheaper.
+    """From when on hosting is cheaper."""
 
-    Args:
-        quarters: quantile, quarter: the first quarter in which hosting is cheaper; empty where that lies beyond the horizon.
-        starts: start (quarter, or "never"), expected_usd: the API before it, hosting from it on.
-        crossing_share: Probability that hosting is cheaper in at least one quarter.
-        value_of_waiting_usd: Expected cost of hosting from the first quarter on, less that of the best start.
-    """
-
-    quarters: pd.DataFrame
-    starts: pd.DataFrame
-    crossing_share: float
-    value_of_waiting_usd: float
+    quarters: pd.DataFrame  #: quantile, quarter: the first quarter in which hosting is cheaper; empty where that lies beyond the horizon.
+    starts: pd.DataFrame  #: start (quarter, or "never"), expected_usd: the API before it, hosting from it on.
+    crossing_share: float  #: Probability that hosting is cheaper in at least one quarter.
+    value_of_waiting_usd: float  #: Expected cost of hosting from the first quarter on, less that of the best start.
 
     @property
     def best_start(self) -> str:

@@ -23,20 +23,14 @@ SHORTEST_PERIOD_DAYS = 7.5
 
 @dataclass(frozen=True)
 class Activity:
-    """When a series was at work, in days of its own grid.
+    """When a series was at work, in days of its own grid."""
 
-    Args:
-        first, last: First and last day of its spells of work; what lies outside is neither demand nor a lack of it.
-        pauses: First and last silent day of each pause.
-        strays: Days with work that belongs to no spell.
-        longest_silence_days: A longer silence than this after `last` means that the workload has ended.
-    """
-
+    #: first, last: First and last day of its spells of work; what lies outside is neither demand nor a lack of it.
     first: int
     last: int
-    pauses: tuple[tuple[int, int], ...]
-    strays: int
-    longest_silence_days: float
+    pauses: tuple[tuple[int, int], ...]  #: First and last silent day of each pause.
+    strays: int  #: Days with work that belongs to no spell.
+    longest_silence_days: float  #: A longer silence than this after `last` means that the workload has ended.
 
 
 def find_activity(days: Array) -> Activity | None:
@@ -98,21 +92,13 @@ def _joined(spells: list[tuple[int, int, float]], edge: int, direction: int, lim
 
 @dataclass(frozen=True)
 class Rhythm:
-    """A batch run that returns regularly.
+    """A batch run that returns regularly."""
 
-    Args:
-        period_days: Days from start to start.
-        due_days: Days from the end of the history to the next start that is due.
-        slack_days: Standard deviation of a start around its time.
-        held_share: Share of due runs that took place.
-        runs: Work by day of each past run (runs x days), oldest first.
-    """
-
-    period_days: float
-    due_days: float
-    slack_days: float
-    held_share: float
-    runs: Array
+    period_days: float  #: Days from start to start.
+    due_days: float  #: Days from the end of the history to the next start that is due.
+    slack_days: float  #: Standard deviation of a start around its time.
+    held_share: float  #: Share of due runs that took place.
+    runs: Array  #: Work by day of each past run (runs x days), oldest first.
 
 
 def find_rhythm(days: Array) -> Rhythm | None:

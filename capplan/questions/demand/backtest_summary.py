@@ -5,21 +5,10 @@ import pandas as pd
 
 from capplan.questions.demand.accuracy import FINOPS_BANDS, owa, smape
 
-MEASURES = [
-    "outcomes",
-    "wape_share",
-    "bias_share",
-    "naive_wape_share",
-    "value_added_share",
-    "smape",
-    "mase",
-    "owa",
-    "coverage_share",
-    "pinball",
-    "run_share",
-    "walk_share",
-    "crawl_share",
-]
+MEASURES = (
+    "outcomes wape_share bias_share naive_wape_share value_added_share smape mase owa coverage_share pinball run_share walk_share"
+    " crawl_share"
+).split()
 
 
 def summarise(totals: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

@@ -27,17 +27,11 @@ SLOT_PRIOR = 0.5
 
 @dataclass(frozen=True)
 class Plateau:
-    """A ceiling and what it hid.
+    """A ceiling and what it hid."""
 
-    Args:
-        ceiling: Usage an interval at the plateau.
-        capped: Which intervals stand at it.
-        demand: Inferred demand of every interval; that of intervals below the ceiling is their usage.
-    """
-
-    ceiling: float
-    capped: Array
-    demand: Array
+    ceiling: float  #: Usage an interval at the plateau.
+    capped: Array  #: Which intervals stand at it.
+    demand: Array  #: Inferred demand of every interval; that of intervals below the ceiling is their usage.
 
 
 def slots_of(start: pd.Timestamp, step: pd.Timedelta | None, size: int) -> tuple[Array, Array]:

@@ -7,21 +7,12 @@ import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import CapplanError
+from capplan.records import word_list
 
 #: Stages whose work is served to somebody who waits; all others are batch work.
 SERVING_STAGES = ("serving", "deployment")
 #: What workloads of one class must have in common, besides their speeds.
-SHARED = (
-    "unit",
-    "interruptible",
-    "residency",
-    "stage_kind",
-    "host",
-    "shortfall_usd_per_unit",
-    "home_provider",
-    "home_region",
-    "egress_gib_per_unit",
-)
+SHARED = word_list("unit interruptible residency stage_kind host shortfall_usd_per_unit home_provider home_region egress_gib_per_unit")
 
 
 def batch_workloads(workloads: pd.DataFrame) -> list[str]:

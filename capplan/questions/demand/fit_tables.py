@@ -7,19 +7,7 @@ from capplan.questions.demand.fitting import Fit
 
 def scores_table(fit: Fit) -> pd.DataFrame:
     """Return the scores of all candidates; columns see `Forecast.scores`."""
-    columns = [
-        "workload",
-        "region",
-        "model",
-        "pinball",
-        "mase",
-        "coverage_share",
-        "bias_share",
-        "origins",
-        "horizon_days",
-        "chosen",
-        "extrapolated",
-    ]
+    columns = "workload region model pinball mase coverage_share bias_share origins horizon_days chosen extrapolated".split()
     days = {"day": 1.0, "week": 7.0, "month": 365.25 / 12}
     rows = [
         (

@@ -265,20 +265,6 @@ def path_quantiles(paths: pd.DataFrame, by: list[str], quantiles: tuple[float, .
     return pd.concat(frames, ignore_index=True) if frames else _empty(*by, "quarter", "quantile", "quantity")
 
 
-def total_demand(paths: pd.DataFrame, workloads: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Add up how much work will come to a team, a feature or a stage, or in all.
-
-    Args:
-        by: Column of the workloads table (team, feature, stage, cost_center, ...), or "unit" for the company.
-
-    Returns:
-        pandas.DataFrame: `by`, unit, quarter, quantile, quantity: only work of one unit is added.
-    """
-    columns = list(dict.fromkeys(["workload", by, "unit"]))
-    rows = paths.merge(workloads[columns].fillna({by: "none"}), on="workload", how="left")
-    return path_quantiles(rows, list(dict.fromkeys([by, "unit"])))
-
-
 def growth_of(paths: pd.DataFrame, weights: dict[str, float], upper: float = 0.9) -> tuple[float, str]:
     """Say by how much demand grows over the horizon, in one number over all workloads of the paths, and in a sentence.
 

@@ -17,25 +17,20 @@ SPARSE_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Grid:
-    """Demand of one series on its own regular grid, from the first to the last day that it was at work, before levels are formed.
+    """Demand of one series on its own regular grid, from the first to the last day that it was at work, before levels are formed."""
 
-    Args:
-        workload, region: Which series.
-        start, step, values: First interval, length of an interval (None = months), and demand by interval; NaN where unknown.
-        unmet, inferred: Sums of demand that capacity hid, and the part of it that is inferred from a ceiling.
-        total: All demand of the table, strays included.
-        longest_silence_days: Silent for longer after its last interval, it has ended.
-    """
-
+    #: workload, region: Which series.
     workload: str
     region: str
+    #: start, step, values: First interval, length of an interval (None = months), and demand by interval; NaN where unknown.
     start: pd.Timestamp
     step: pd.Timedelta | None
     values: Array
+    #: unmet, inferred: Sums of demand that capacity hid, and the part of it that is inferred from a ceiling.
     unmet: float
     inferred: float
-    total: float
-    longest_silence_days: float
+    total: float  #: All demand of the table, strays included.
+    longest_silence_days: float  #: Silent for longer after its last interval, it has ended.
 
     @property
     def name(self) -> str:

@@ -49,33 +49,23 @@ STEP_DEVIATION, STEP_LOG_ODDS, MOST_STEPS = 0.7, 3.0, 3
 
 @dataclass(frozen=True)
 class GrowthFit:
-    """What a history says of its growth.
+    """What a history says of its growth."""
 
-    Args:
-        values: History over `scale`, steps and outliers taken out.
-        scale: Geometric mean of the last year.
-        periods_per_year: Periods in a year.
-        power, combination, weight: The likeliest powers and combinations, with their probabilities.
-        widening: Factor on the deviations of each quarter ahead, from the tests.
-        tests, inside: Tests of each quarter ahead on the history's own past, and how many outcomes lay inside the 90 % band.
-        steps: Periods of found steps and their log sizes.
-        courses: What each kind expects of the logarithm of the level over `scale` in each period ahead, times its probability (kinds x
-            periods).
-        shift: What is added to the logarithm of each period ahead: how far the Theta method is believed beside the kinds.
-    """
-
-    values: Array
-    scale: float
-    periods_per_year: float
+    values: Array  #: History over `scale`, steps and outliers taken out.
+    scale: float  #: Geometric mean of the last year.
+    periods_per_year: float  #: Periods in a year.
+    #: power, combination, weight: The likeliest powers and combinations, with their probabilities.
     power: Array
     combination: Array
     weight: Array
-    widening: Array
+    widening: Array  #: Factor on the deviations of each quarter ahead, from the tests.
+    #: tests, inside: Tests of each quarter ahead on the history's own past, and how many outcomes lay inside the 90 % band.
     tests: Array
     inside: Array
-    steps: tuple[tuple[int, float], ...]
+    steps: tuple[tuple[int, float], ...]  #: Periods of found steps and their log sizes.
+    #: What each kind expects of the logarithm of the level over `scale` in each period ahead, times its probability (kinds x periods).
     courses: Array
-    shift: Array
+    shift: Array  #: What is added to the logarithm of each period ahead: how far the Theta method is believed beside the kinds.
 
     @property
     def kinds(self) -> dict[str, float]:

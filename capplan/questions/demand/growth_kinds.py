@@ -10,26 +10,19 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of growth of a level on one of the scales, with its share before any data.
+    """A kind of growth of a level on one of the scales, with its share before any data."""
 
-    Args:
-        name: In words.
-        share: Probability before any data.
-        slope: Standard deviation of the yearly slope that lasts.
-        walk, half_life_years: Standard deviation of a slope that comes and goes (on average over time), and how fast it does.
-        transient, transient_half_life_years: Standard deviation of a rise that saturates, and how fast it does (a Gompertz curve on the
-            logarithmic scale).
-        bend: Standard deviation of what a yearly slope gains each year.
-    """
-
-    name: str
-    share: float
-    slope: float
+    name: str  #: In words.
+    share: float  #: Probability before any data.
+    slope: float  #: Standard deviation of the yearly slope that lasts.
+    #: walk, half_life_years: Standard deviation of a slope that comes and goes (on average over time), and how fast it does.
     walk: float = 0.0
     half_life_years: float = 1.0
+    #: transient, transient_half_life_years: Standard deviation of a rise that saturates, and how fast it does (a Gompertz curve on the
+    #: logarithmic scale).
     transient: float = 0.0
     transient_half_life_years: float = 1.0
-    bend: float = 0.0
+    bend: float = 0.0  #: Standard deviation of what a yearly slope gains each year.
 
 
 #: Shares lie between those that explain 714 monthly series of the M3 competition (Makridakis and Hibon, The M3-Competition, IJF 2000;
@@ -112,17 +105,11 @@ def kind_of(combination: Array) -> Array:
 
 @dataclass(frozen=True)
 class Factors:
-    """Cholesky roots of the covariances of all combinations over a span of periods, and the inverses of their first part.
+    """Cholesky roots of the covariances of all combinations over a span of periods, and the inverses of their first part."""
 
-    Args:
-        root: Combinations x periods x periods.
-        inverse: Of the leading part that a history can fill.
-        log_determinant: Cumulated logarithms of the roots' diagonals (combinations x periods).
-    """
-
-    root: Array
-    inverse: Array
-    log_determinant: Array
+    root: Array  #: Combinations x periods x periods.
+    inverse: Array  #: Of the leading part that a history can fill.
+    log_determinant: Array  #: Cumulated logarithms of the roots' diagonals (combinations x periods).
 
 
 @lru_cache(maxsize=6)

@@ -18,19 +18,12 @@ FIRST_YEARS, FULL_YEARS = 1.0, 2.0
 
 @dataclass(frozen=True)
 class GrowthLevel:
-    """The growth of one series, and how its weeks lie around it.
+    """The growth of one series, and how its weeks lie around it."""
 
-    Args:
-        fit: What the history says of growth.
-        share: How far paths follow it; the rest is left to the mean-reverting level of a short history.
-        width: Periods of the history in a period of growth.
-        ratio: Each period of the history over the smooth course of growth, of mean 1.
-    """
-
-    fit: GrowthFit
-    share: float
-    width: int
-    ratio: Array
+    fit: GrowthFit  #: What the history says of growth.
+    share: float  #: How far paths follow it; the rest is left to the mean-reverting level of a short history.
+    width: int  #: Periods of the history in a period of growth.
+    ratio: Array  #: Each period of the history over the smooth course of growth, of mean 1.
 
     def median(self, periods: int) -> Array:
         """Return the expected level of each period of the history's cadence."""

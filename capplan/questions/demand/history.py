@@ -27,41 +27,28 @@ OBSERVED_SHARE = 0.5
 
 @dataclass(frozen=True)
 class History:
-    """One series on a regular grid.
+    """One series on a regular grid."""
 
-    Args:
-        workload, region: Which series.
-        cadence: "day", "week" or "month": the period its level is modelled in.
-        level: Demand per day in each period, oldest first, without gaps.
-        times: Start of each period.
-        end: First instant after the last period; all series of one cadence share it.
-        hourly: Demand of every hour of the whole periods (periods x hours), or None where intervals are longer than a day's part.
-        weekday_factor: Seven factors (Monday first, mean 1) taken out of a daily level; ones for other cadences.
-        step_hours: Length of the measured interval.
-        demand, unmet, inferred: Sums over the history: demand, the part of it that capacity hid, and the part of that which is inferred
-            from a ceiling instead of measured.
-        peak_per_hour: Highest hourly demand seen.
-        kind: "regular", "intermittent", "rhythm" (batch runs that return regularly), "zero" or "short".
-        rhythm: The regular runs, where there are such.
-        last_day: Last day of the workload where its end is known and lies ahead.
-    """
-
+    #: workload, region: Which series.
     workload: str
     region: str
-    cadence: str
-    level: Array
-    times: pd.DatetimeIndex
-    end: pd.Timestamp
+    cadence: str  #: "day", "week" or "month": the period its level is modelled in.
+    level: Array  #: Demand per day in each period, oldest first, without gaps.
+    times: pd.DatetimeIndex  #: Start of each period.
+    end: pd.Timestamp  #: First instant after the last period; all series of one cadence share it.
+    #: Demand of every hour of the whole periods (periods x hours), or None where intervals are longer than a day's part.
     hourly: Array | None
-    weekday_factor: Array
-    step_hours: float
+    weekday_factor: Array  #: Seven factors (Monday first, mean 1) taken out of a daily level; ones for other cadences.
+    step_hours: float  #: Length of the measured interval.
+    #: demand, unmet, inferred: Sums over the history: demand, the part of it that capacity hid, and the part of that which is inferred from
+    #: a ceiling instead of measured.
     demand: float
     unmet: float
     inferred: float
-    peak_per_hour: float
-    kind: str
-    rhythm: Rhythm | None = None
-    last_day: pd.Timestamp | None = None
+    peak_per_hour: float  #: Highest hourly demand seen.
+    kind: str  #: "regular", "intermittent", "rhythm" (batch runs that return regularly), "zero" or "short".
+    rhythm: Rhythm | None = None  #: The regular runs, where there are such.
+    last_day: pd.Timestamp | None = None  #: Last day of the workload where its end is known and lies ahead.
 
 
 def read_histories(

@@ -61,30 +61,22 @@ class Scale:
 
 @dataclass(frozen=True)
 class LevelPosterior:
-    """What a history says of its level: one entry for each combination of persistence and spreads.
+    """What a history says of its level: one entry for each combination of persistence and spreads."""
 
-    Args:
-        weight: Probability of each combination, sorted by how far the level goes in the long run.
-        persistence: Share of a departure from the mean that is left a period later.
-        innovation: Standard deviation of what moves the level in a period.
-        mean: Expected state at the end of the history: long-run mean, departure from it, yearly growth, and where a season is allowed sine
-            and cosine of each harmonic; combinations x (3 + 2 harmonics).
-        root: Cholesky roots of its covariance, combinations x states x states: what a history cannot tell apart (growth and season) stays
-            tied together.
-        growth_per_year, growth_error_per_year: Expected yearly growth on the scale, shrunk towards zero, and its standard error.
-        periods_per_year: Periods in a year.
-        noise: What is left of each period without level and trend.
-    """
-
-    weight: Array
-    persistence: Array
-    innovation: Array
+    weight: Array  #: Probability of each combination, sorted by how far the level goes in the long run.
+    persistence: Array  #: Share of a departure from the mean that is left a period later.
+    innovation: Array  #: Standard deviation of what moves the level in a period.
+    #: Expected state at the end of the history: long-run mean, departure from it, yearly growth, and where a season is allowed sine and
+    #: cosine of each harmonic; combinations x (3 + 2 harmonics).
     mean: Array
+    #: Cholesky roots of its covariance, combinations x states x states: what a history cannot tell apart (growth and season) stays tied
+    #: together.
     root: Array
+    #: growth_per_year, growth_error_per_year: Expected yearly growth on the scale, shrunk towards zero, and its standard error.
     growth_per_year: float
     growth_error_per_year: float
-    noise: Array
-    periods_per_year: float
+    noise: Array  #: What is left of each period without level and trend.
+    periods_per_year: float  #: Periods in a year.
 
     def path(self, periods: int) -> Array:
         """Return the expected level with its season and without growth, one to `periods` periods ahead."""

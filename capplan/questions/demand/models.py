@@ -33,32 +33,20 @@ RATE_BLOCK_PERIODS = 4
 
 @dataclass(frozen=True)
 class LevelFit:
-    """All that simulation needs to know about one series' level, on its own scale (see `Scale`).
+    """All that simulation needs to know about one series' level, on its own scale (see `Scale`)."""
 
-    Args:
-        history: The series.
-        model: Name of the chosen candidate.
-        scores: One row a candidate; empty where the history allows no test.
-        scale: From demand a day to the scale of the level.
-        departure: What the chosen candidate says beside the mean-reverting level with its growth, for the periods that rolling origins have
-            tested.
-        level: What the history says of the level, its persistence and its noise; None where it is too short or intermittent.
-        rate_error: Standard error of the logarithm of an intermittent rate.
-        innovations: One-step errors of the level, one for each period: they tell how workloads move together.
-        years: Length of the history.
-        growth: The kinds of growth that lead its paths, where it is longer than a year.
-    """
-
-    history: History
-    model: str
-    scores: tuple[Score, ...]
-    scale: Scale
+    history: History  #: The series.
+    model: str  #: Name of the chosen candidate.
+    scores: tuple[Score, ...]  #: One row a candidate; empty where the history allows no test.
+    scale: Scale  #: From demand a day to the scale of the level.
+    #: What the chosen candidate says beside the mean-reverting level with its growth, for the periods that rolling origins have tested.
     departure: Array
+    #: What the history says of the level, its persistence and its noise; None where it is too short or intermittent.
     level: LevelPosterior | None
-    rate_error: float
-    innovations: Array
-    years: float
-    growth: GrowthLevel | None = None
+    rate_error: float  #: Standard error of the logarithm of an intermittent rate.
+    innovations: Array  #: One-step errors of the level, one for each period: they tell how workloads move together.
+    years: float  #: Length of the history.
+    growth: GrowthLevel | None = None  #: The kinds of growth that lead its paths, where it is longer than a year.
 
     @property
     def extrapolated(self) -> bool:

@@ -32,23 +32,15 @@ STATES = 7
 
 @dataclass(frozen=True)
 class Cohort:
-    """Series of one cadence with their simulated levels and shapes.
+    """Series of one cadence with their simulated levels and shapes."""
 
-    Args:
-        fits: The series.
-        start: End of the history: first instant that is simulated.
-        edges: Hours from `start` to the beginning of each period, and to the end of the last.
-        levels: Demand per day: series x paths x periods.
-        drawn: Of each series: which historical shape each path draws in each period (paths x periods), counted backwards from the newest.
-        shapes: Of each series: number of shapes x hours in a period.
-    """
-
-    fits: list[LevelFit]
-    start: pd.Timestamp
-    edges: Array
-    levels: Array
+    fits: list[LevelFit]  #: The series.
+    start: pd.Timestamp  #: End of the history: first instant that is simulated.
+    edges: Array  #: Hours from `start` to the beginning of each period, and to the end of the last.
+    levels: Array  #: Demand per day: series x paths x periods.
+    #: Of each series: which historical shape each path draws in each period (paths x periods), counted backwards from the newest.
     drawn: list[Array]
-    shapes: list[Array]
+    shapes: list[Array]  #: Of each series: number of shapes x hours in a period.
 
     @cached_property
     def digests(self) -> list[str]:

@@ -32,13 +32,9 @@ KEPT_QUARTERS = 4000
 
 @dataclass(frozen=True)
 class Ranking:
-    """How work in different units is added to rank the hours of a quarter.
+    """How work in different units is added to rank the hours of a quarter."""
 
-    Args:
-        weights: Accelerator-hours (or multiples of normal load) that a unit of each workload counts for.
-    """
-
-    weights: dict[str, float]
+    weights: dict[str, float]  #: Accelerator-hours (or multiples of normal load) that a unit of each workload counts for.
 
     @classmethod
     def build(
@@ -127,7 +123,6 @@ def simulate_quarters(cohorts: list[Cohort], known: Known, ranking: Ranking, qua
 
     Args:
         cohorts: Sample paths of levels and shapes.
-        known: What is known about the future.
         ranking: How work in different units is added.
         a: Assumptions; paths, load_blocks, hours_convention, seed and event_strength are used.
 

@@ -22,25 +22,15 @@ HALF_BELIEVED_ORIGINS, BELIEF_POWER = 2.0, 4.0
 
 @dataclass(frozen=True)
 class Score:
-    """How one candidate did on the rolling origins of one series.
+    """How one candidate did on the rolling origins of one series."""
 
-    Args:
-        model: Candidate.
-        pinball: Mean pinball loss over `SCORED_QUANTILES`, in the unit of the series.
-        mase: Mean absolute error over that of the naive forecast inside the first history.
-        coverage_share: Share of outcomes inside the 90 % band.
-        bias_share: Forecast sum over outcome sum, minus 1.
-        origins: Number of origins.
-        chosen: Is it the one that forecasts?
-    """
-
-    model: str
-    pinball: float
-    mase: float
-    coverage_share: float
-    bias_share: float
-    origins: int
-    chosen: bool
+    model: str  #: Candidate.
+    pinball: float  #: Mean pinball loss over `SCORED_QUANTILES`, in the unit of the series.
+    mase: float  #: Mean absolute error over that of the naive forecast inside the first history.
+    coverage_share: float  #: Share of outcomes inside the 90 % band.
+    bias_share: float  #: Forecast sum over outcome sum, minus 1.
+    origins: int  #: Number of origins.
+    chosen: bool  #: Is it the one that forecasts?
 
 
 @dataclass(frozen=True)

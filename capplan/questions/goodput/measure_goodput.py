@@ -28,7 +28,6 @@ def measure_goodput(
     run, r failures of one accelerator in an hour, m accelerators in a machine and s interruptions of a spot machine in an hour.
 
     Args:
-        a: Size of the run, checkpoints, restarts, input and idle time.
         prices (optional): What `price_hours` returns; without it each fleet of `failures` is a row, without a price.
         availability (optional): Records of spot availability (trace, start_hours, hours, machines, offer_id). A spot offer with a record,
             and a run of no more machines than it ever held, is replayed on it: its interruptions are then the record's.
@@ -155,22 +154,11 @@ def spot_break_even(failures: pd.DataFrame, a: GoodputAssumptions, prices: pd.Da
                 "pays": bool(spot.usd_per_productive_accelerator_hour < other["usd_per_productive_accelerator_hour"]),
             }
         )
-    columns = [
-        "offer_id",
-        "accelerator",
-        "geography",
-        "on_demand_offer_id",
-        "spot_usd",
-        "on_demand_usd",
-        "discount_share",
-        "break_even_discount_share",
-        "interruptions_per_machine_hour",
-        "break_even_interruptions_per_machine_hour",
-        "spot_usd_per_productive_accelerator_hour",
-        "on_demand_usd_per_productive_accelerator_hour",
-        "saving_share",
-        "pays",
-    ]
+    columns = (
+        "offer_id accelerator geography on_demand_offer_id spot_usd on_demand_usd discount_share break_even_discount_share"
+        " interruptions_per_machine_hour break_even_interruptions_per_machine_hour spot_usd_per_productive_accelerator_hour"
+        " on_demand_usd_per_productive_accelerator_hour saving_share pays"
+    ).split()
     return pd.DataFrame(rows, columns=columns)
 
 

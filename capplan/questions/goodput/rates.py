@@ -15,20 +15,14 @@ COLUMNS = ("cause", "part", "failures", "nodes", "days", "failures_per_node_day"
 
 @dataclass(frozen=True)
 class Rate:
-    """The failure rate taken for an accelerator.
+    """The failure rate taken for an accelerator."""
 
-    Args:
-        per_accelerator_hour: Failures in an hour of one accelerator.
-        lowest, highest: The lowest and the highest of the fleets it is the mean of.
-        fleets: Names of these fleets.
-        same_accelerator: Do they hold the accelerator asked for?
-    """
-
-    per_accelerator_hour: float
+    per_accelerator_hour: float  #: Failures in an hour of one accelerator.
+    #: lowest, highest: The lowest and the highest of the fleets it is the mean of.
     lowest: float
     highest: float
-    fleets: tuple[str, ...]
-    same_accelerator: bool
+    fleets: tuple[str, ...]  #: Names of these fleets.
+    same_accelerator: bool  #: Do they hold the accelerator asked for?
 
 
 def failure_rates(failures: pd.DataFrame) -> pd.DataFrame:

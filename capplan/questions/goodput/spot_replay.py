@@ -15,17 +15,11 @@ SHORTEST, STEPS = 1.0, 400
 
 @dataclass(frozen=True)
 class Spells:
-    """Stretches in which enough machines were up.
+    """Stretches in which enough machines were up."""
 
-    Args:
-        hours: Length of each, in order.
-        cut: Is the last one ended by the end of the record rather than by an interruption?
-        record_hours: Length of the record.
-    """
-
-    hours: np.ndarray
-    cut: bool
-    record_hours: float
+    hours: np.ndarray  #: Length of each, in order.
+    cut: bool  #: Is the last one ended by the end of the record rather than by an interruption?
+    record_hours: float  #: Length of the record.
 
     @property
     def interruptions(self) -> int:
@@ -43,7 +37,6 @@ def up_spells(trace: pd.DataFrame, *, machines: float = 1, days: float = np.inf)
 
     Args:
         trace: start_hours, hours, machines: what could be had, without gaps; of one record.
-        machines: Machines the run needs, all at once.
         days: Days from the start of the record that count.
 
     Raises:

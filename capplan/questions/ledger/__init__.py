@@ -1,6 +1,6 @@
 """Say what a plan is in cash, billed, P&L and economic terms, by month, team and cost centre."""
 
-from capplan.questions.ledger.build_ledger import Ledger, build_ledger
+from capplan.questions.ledger.build_ledger import Ledger, LedgerTables, build_ledger
 from capplan.questions.ledger.finance import (
     annuity_factor,
     depreciation_convention,

@@ -19,9 +19,6 @@ def sorted_bill(
 ) -> pd.DataFrame:
     """Say what each line of a bill is for, with its costs in USD.
 
-    Args:
-        billing, commitments, skus, sites, other_costs, fx: The book's tables of these names.
-
     Returns:
         DataFrame: The bill in USD, with `line` (the contract line it belongs to, see `reconcile.contract_lines`; missing for others),
             `part`: contract, site (a room of the book, by its region), services (what other costs of that provider stand for), machines
@@ -74,7 +71,6 @@ def before_plan_entries(bill: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]
 
     Args:
         bill: From `sorted_bill`; months that ended by `as_of`.
-        a: Day of the plan, first quarter, payment terms.
     """
     as_of, start = pd.Timestamp(a.as_of), quarter_start(a.first_quarter)
     used = bill[bill["part"].isin(["machines", "other"]) & (bill["month"] + pd.offsets.MonthEnd(0) < as_of)]

@@ -33,35 +33,15 @@ from capplan.questions.ledger.work_costs import work_costs
 from capplan.records import records
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range, quarter_start
 
-COSTS = ["path", "probability", "quarter", "component", "usd"]
-DEPARTURES = ["contract_id", "provider", "day", "machines", "not_owed_usd", "exit_usd", "firm"]
-CAPACITY = ["quarter", "provider", "accelerator", "accelerators"]
-DISPATCH = [
-    "quarter",
-    "class",
-    "region",
-    "source",
-    "provider",
-    "accelerator",
-    "expected_accelerator_hours",
-    "expected_work",
-    "expected_usd",
-]
-PURCHASES = [
-    "offer_id",
-    "provider",
-    "accelerator",
-    "region",
-    "term",
-    "sku",
-    "machines",
-    "quarter",
-    "end_quarter",
-    "upfront_usd",
-    "usd",
-    "sign_by",
-    "firm",
-]
+#: Columns of the plan's tables that a ledger reads.
+PLANNED = {
+    "costs": ["path", "probability", "quarter", "component", "usd"],
+    "departures": ["contract_id", "provider", "day", "machines", "not_owed_usd", "exit_usd", "firm"],
+    "capacity": ["quarter", "provider", "accelerator", "accelerators"],
+    "dispatch": "quarter class region source provider accelerator expected_accelerator_hours expected_work expected_usd".split(),
+    "purchases": "offer_id provider accelerator region term sku machines quarter end_quarter upfront_usd usd sign_by firm".split(),
+    "work": ["workload", "quarter", "quantity"],
+}
 
 
 @dataclass(frozen=True)
@@ -111,90 +91,93 @@ class Ledger:
         return float((rows if quarters is None else rows[rows["quarter"].isin(quarters)])["amount"].sum())
 
 
-def _table(frame: pd.DataFrame | None, table: str) -> pd.DataFrame:
-    """Return a table with all of its columns and defaults, without rows where there is none."""
-    given = pd.DataFrame() if frame is None else frame.reset_index(drop=True)
-    found = {}
-    for column in columns_of(table):
-        missing = pd.NaT if column.kind == "datetime64[ns]" else None if column.kind == "str" else float("nan")
-        if column.name in given:
-            series = given[column.name]
-        else:
-            series = pd.Series(
-                [missing] * len(given), index=given.index, dtype="object" if column.kind in ("str", "bool", "int64") else column.kind
-            )
-        if column.default is not None:
-            series = series.astype(object).where(series.notna(), column.default)
-        kind = "object" if column.kind == "str" or (series.isna().any() and column.kind in ("bool", "int64")) else column.kind
-        found[column.name] = series.astype(kind)
-    return pd.DataFrame(found)
+@dataclass(frozen=True)
+class LedgerTables:
+    """What a ledger is made from; what is missing has no cost.
+
+    Args:
+        purchases, departures, dispatch, capacity, costs: What a purchase plan buys and gives back, what runs where, the accelerators that
+            are there, and the costs of each path.
+        work: workload, quarter, quantity (expected, in the workload's unit): for API tokens, and for the shares of teams.
+    """
+
+    commitments: pd.DataFrame | None = None
+    payments: pd.DataFrame | None = None
+    offer_payments: pd.DataFrame | None = None
+    purchases: pd.DataFrame | None = None
+    departures: pd.DataFrame | None = None
+    dispatch: pd.DataFrame | None = None
+    capacity: pd.DataFrame | None = None
+    costs: pd.DataFrame | None = None
+    skus: pd.DataFrame | None = None
+    workloads: pd.DataFrame | None = None
+    work: pd.DataFrame | None = None
+    services: pd.DataFrame | None = None
+    assets: pd.DataFrame | None = None
+    sites: pd.DataFrame | None = None
+    spend_agreements: pd.DataFrame | None = None
+    other_costs: pd.DataFrame | None = None
+    billing: pd.DataFrame | None = None
+    limits: pd.DataFrame | None = None
+    fx: pd.DataFrame | None = None
+
+    def full(self, name: str) -> pd.DataFrame:
+        """Return a table of the book with all of its columns and defaults, without rows where there is none."""
+        frame = getattr(self, name)
+        given = pd.DataFrame() if frame is None else frame.reset_index(drop=True)
+        found = {}
+        for column in columns_of(name):
+            missing = pd.NaT if column.kind == "datetime64[ns]" else None if column.kind == "str" else float("nan")
+            if column.name in given:
+                series = given[column.name]
+            else:
+                series = pd.Series(
+                    [missing] * len(given), index=given.index, dtype="object" if column.kind in ("str", "bool", "int64") else column.kind
+                )
+            if column.default is not None:
+                series = series.astype(object).where(series.notna(), column.default)
+            kind = "object" if column.kind == "str" or (series.isna().any() and column.kind in ("bool", "int64")) else column.kind
+            found[column.name] = series.astype(kind)
+        return pd.DataFrame(found)
+
+    def planned(self, name: str) -> pd.DataFrame:
+        """Return a table of the plan, with the columns it is read by where there is none."""
+        frame = getattr(self, name)
+        return pd.DataFrame(columns=PLANNED[name]) if frame is None else frame.reset_index(drop=True)
 
 
-def _frame(frame: pd.DataFrame | None, columns: list[str]) -> pd.DataFrame:
-    return pd.DataFrame(columns=columns) if frame is None else frame.reset_index(drop=True)
-
-
-def build_ledger(
-    a: LedgerAssumptions,
-    *,
-    commitments: pd.DataFrame | None = None,
-    payments: pd.DataFrame | None = None,
-    offer_payments: pd.DataFrame | None = None,
-    purchases: pd.DataFrame | None = None,
-    departures: pd.DataFrame | None = None,
-    dispatch: pd.DataFrame | None = None,
-    capacity: pd.DataFrame | None = None,
-    costs: pd.DataFrame | None = None,
-    skus: pd.DataFrame | None = None,
-    workloads: pd.DataFrame | None = None,
-    work: pd.DataFrame | None = None,
-    services: pd.DataFrame | None = None,
-    assets: pd.DataFrame | None = None,
-    sites: pd.DataFrame | None = None,
-    spend_agreements: pd.DataFrame | None = None,
-    other_costs: pd.DataFrame | None = None,
-    billing: pd.DataFrame | None = None,
-    limits: pd.DataFrame | None = None,
-    fx: pd.DataFrame | None = None,
-) -> Ledger:
+def build_ledger(a: LedgerAssumptions, tables: LedgerTables) -> Ledger:
     r"""Book a plan: what is paid, invoiced and expensed, when, by whom, and what of it is owed already.
 
     .. math:: \sum_t \text{cash}_t = \sum_t \text{billed}_t = \sum_t \text{P\&L}_t \quad\text{for every contract over its life}
 
     Args:
         a: Horizon, payment terms, currency, fiscal year, discount rate, useful life and residual value.
-        commitments, payments, offer_payments, skus, workloads, services, assets, sites, spend_agreements, other_costs, billing, limits, fx:
-            The book's tables of these names; what is missing has no cost.
-        purchases, departures, dispatch, capacity, costs: What a purchase plan buys and gives back, what runs where, the accelerators that
-            are there, and the costs of each path.
-        work: workload, quarter, quantity (expected, in the workload's unit): for API tokens, and for the shares of teams.
 
     Raises:
         CapplanError: Where contracts contradict their payments, a model has no list price, a currency no rate, or a budget no measure.
     """
-    held, own = signed(_table(commitments, "commitments")), owned(_table(assets, "assets"), a.useful_life_years)
-    machines, rooms = _table(skus, "skus"), _table(sites, "sites")
-    jobs, rates, others = _table(workloads, "workloads"), _table(fx, "fx"), _table(other_costs, "other_costs")
-    bill = sorted_bill(_table(billing, "billing"), held, machines, rooms, others, rates)
-    bought, runs = _frame(purchases, PURCHASES), _frame(dispatch, DISPATCH)
-    expected = _frame(work, ["workload", "quarter", "quantity"])
+    held, own = signed(tables.full("commitments")), owned(tables.full("assets"), a.useful_life_years)
+    machines, rooms = tables.full("skus"), tables.full("sites")
+    jobs, rates, others = tables.full("workloads"), tables.full("fx"), tables.full("other_costs")
+    bill = sorted_bill(tables.full("billing"), held, machines, rooms, others, rates)
+    bought, runs = tables.planned("purchases"), tables.planned("dispatch")
+    expected = tables.planned("work")
     as_of, quarters = pd.Timestamp(a.as_of), quarter_range(a.first_quarter, a.horizon_quarters)
     months = pd.date_range(as_of.replace(day=1), quarter_end(quarters[-1]), freq="MS", inclusive="left")
     providers = machines.set_index("sku")["provider"]
     classes = class_bearers(jobs, expected)
-    spend = api_spend(_table(services, "services"), _requests(expected, jobs))
+    spend = api_spend(tables.full("services"), _requests(expected, jobs))
 
     entries = [
-        e
-        for contract in contracts_to_book(held, _table(payments, "payments"), providers, a)
-        for e in contract.entries(a.payment_terms_days)
+        e for contract in contracts_to_book(held, tables.full("payments"), providers, a) for e in contract.entries(a.payment_terms_days)
     ]
-    entries += purchase_entries(bought, _table(offer_payments, "offer_payments"), purchase_bearers(bought, runs, classes), a)
-    entries += departure_entries(_frame(departures, DEPARTURES), held, own, a)
-    entries += usage_entries(runs, classes, a) + late_entries(_frame(costs, COSTS), a) + token_entries(spend, jobs, a)
+    entries += purchase_entries(bought, tables.full("offer_payments"), purchase_bearers(bought, runs, classes), a)
+    entries += departure_entries(tables.planned("departures"), held, own, a)
+    entries += usage_entries(runs, classes, a) + late_entries(tables.planned("costs"), a) + token_entries(spend, jobs, a)
     entries += asset_entries(own, a) + site_entries(rooms, own, machines, bought, months.union(open_months(bill, a)), a)
     entries += other_entries(others, months, a, rates) + before_plan_entries(bill, a)
-    agreements = burn_down(_table(spend_agreements, "spend_agreements"), _charges(entries, as_of), as_of)
+    agreements = burn_down(tables.full("spend_agreements"), _charges(entries, as_of), as_of)
     entries += _agreement_entries(entries, agreements, as_of, a)
 
     frame = entry_frame(entries, as_of, a.discount_rate_per_year)
@@ -210,12 +193,12 @@ def build_ledger(
         obligations=obligation_table(entries, as_of, end, a),
         agreements=agreements,
         residuals=residual_table(entries, own, a),
-        idle=idle_table(frame, pools, _frame(capacity, CAPACITY), runs, a),
+        idle=idle_table(frame, pools, tables.planned("capacity"), runs, a),
         pools=pools,
         work_costs=work_costs(frame, pools, runs, quarters),
-        band=spend_band(frame, _frame(costs, COSTS), quarters, a.fiscal_year_first_month),
+        band=spend_band(frame, tables.planned("costs"), quarters, a.fiscal_year_first_month),
         reconciliation=reconciliation,
-        budgets=against_budgets(frame, _table(limits, "limits"), quarters, a.currency, rates),
+        budgets=against_budgets(frame, tables.full("limits"), quarters, a.currency, rates),
         api=spend,
         headline=ledger_headline(frame, quarters, a),
         notes=(*ledger_notes(a, reconciliation, agreements, held, bought, rates), *idle_agreement_notes(frame, agreements)),

@@ -131,7 +131,6 @@ def purchase_entries(
             quarters.
         offer_payments: The table of this name: offers that are paid by a schedule.
         bearers: Teams and their shares by purchase (see `purchase_name`).
-        a: Payment terms, useful life and residual value of owned machines.
     """
     found: list[Entry] = []
     as_of = pd.Timestamp(a.as_of)
@@ -144,9 +143,8 @@ def purchase_entries(
         for bearer, share in bearers.get(name, [(Bearer(), 1.0)]):
             upfront, usd = row["upfront_usd"] * share, row["usd"] * share
             if row["term"] == "owned":
-                life = (a.useful_life_years, a.residual_share)
-                about: dict[str, Any] = {"provider": str(row["provider"]), "status": status, "bearer": bearer}
-                found += machine_entries(name, upfront, signed, first, *life, **about) if upfront else []
+                price = Entry(signed, "", "capex", name, upfront, status, str(row["provider"]), bearer=bearer)
+                found += machine_entries(price, first, a.useful_life_years, a.residual_share) if upfront else []
                 running = Contract(name, "running", str(row["provider"]), first, last, usd - upfront, status=status, bearer=bearer)
                 found += running.entries(a.payment_terms_days)
             else:
@@ -220,7 +218,8 @@ def asset_entries(assets: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
     found: list[Entry] = []
     for row in records(assets):
         bearer, name, start, life = _bearer(row), row["name"], row["start"], row["useful_life_years"]
-        found += machine_entries(name, row["capex_usd"], start, start, life, row["residual_share"], bearer=bearer)
+        price = Entry(start, "", "capex", name, row["capex_usd"], "signed", "own", bearer=bearer)
+        found += machine_entries(price, start, life, row["residual_share"])
         if row["support_usd_per_year"]:
             for month, share in month_shares(start, row["over"] - pd.Timedelta(days=1)):
                 usd = row["support_usd_per_year"] * share * (row["over"] - start).days / 365.25
@@ -245,7 +244,6 @@ def site_entries(
         sites, skus: The tables of these names; machines draw the power_kw of their SKU at full load.
         assets: What `owned` returns.
         months: First days of the months that are planned.
-        a: Hours of a month, useful life, payment terms.
     """
     power = skus.set_index("sku")["power_kw"] if len(skus) else pd.Series(dtype=float)
     found: list[Entry] = []

@@ -168,18 +168,8 @@ def burn_down(agreements: pd.DataFrame, charges: pd.DataFrame, as_of: pd.Timesta
                 "shortfall_usd": 0.0 if rolls or over else short,
             }
         )
-    columns = [
-        "agreement_id",
-        "provider",
-        "start",
-        "end",
-        "committed_usd",
-        "rolled_in_usd",
-        "drawn_usd",
-        "planned_usd",
-        "discount_usd",
-        "spent_share",
-        "rolled_out_usd",
-        "shortfall_usd",
-    ]
+    columns = (
+        "agreement_id provider start end committed_usd rolled_in_usd drawn_usd planned_usd discount_usd spent_share rolled_out_usd"
+        " shortfall_usd"
+    ).split()
     return pd.DataFrame(rows, columns=columns)

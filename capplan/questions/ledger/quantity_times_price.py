@@ -8,7 +8,7 @@ import pandas as pd
 
 from capplan.book.currencies import rates_by_month
 from capplan.book.scenario import LedgerAssumptions
-from capplan.questions.ledger.build_ledger import Ledger
+from capplan.questions.ledger.build_ledger import Ledger, LedgerTables
 from capplan.questions.ledger.costs import BY_USE, purchase_name
 from capplan.questions.ledger.schedules import paid_on, service_months
 from capplan.records import records
@@ -24,44 +24,26 @@ BY_CAPEX = ("capex", "depreciation", "residual")
 
 @dataclass(frozen=True)
 class Priced:
-    """A ledger taken apart.
+    """A ledger taken apart."""
 
-    Args:
-        lines: date (day of payment in the view cash, first of the month otherwise), month, view (cash, billed, p_and_l), component,
-            contract_id, provider, status, team, cost_center, account, price_id (empty = stated), quantity (in the price's unit; without a
-            price, in dollars, or in the book's currency where own), own (is the amount agreed in the book's currency, which is not the
-            dollar?), agreement (row of `agreements` whose shortfall the line is, -1 otherwise).
-        prices: price_id, kind (contract, offer, machine, running, usage, tokens, power, space), name, provider, unit, price (USD, before
-            the price factor), by_factor (does the price factor move it?), upkeep_on (price_id of the purchase price whose upkeep is added,
-            or empty).
-        agreements: Table spend_agreements, sorted.
-        rates: USD for one unit of the book's currency, by month.
-        assumptions: Those the plan was booked with.
-    """
-
+    #: date (day of payment in the view cash, first of the month otherwise), month, view (cash, billed, p_and_l), component, contract_id,
+    #: provider, status, team, cost_center, account, price_id (empty = stated), quantity (in the price's unit; without a price, in dollars,
+    #: or in the book's currency where own), own (is the amount agreed in the book's currency, which is not the dollar?), agreement (row of
+    #: `agreements` whose shortfall the line is, -1 otherwise).
     lines: pd.DataFrame
+    #: price_id, kind (contract, offer, machine, running, usage, tokens, power, space), name, provider, unit, price (USD, before the price
+    #: factor), by_factor (does the price factor move it?), upkeep_on (price_id of the purchase price whose upkeep is added, or empty).
     prices: pd.DataFrame
-    agreements: pd.DataFrame
-    rates: pd.Series
-    assumptions: LedgerAssumptions
+    agreements: pd.DataFrame  #: Table spend_agreements, sorted.
+    rates: pd.Series  #: USD for one unit of the book's currency, by month.
+    assumptions: LedgerAssumptions  #: Those the plan was booked with.
 
 
 Row = dict[Hashable, Any]
 Prices = dict[str, tuple[Any, ...]]
 
 
-def priced_ledger(
-    ledger: Ledger,
-    purchases: pd.DataFrame,
-    dispatch: pd.DataFrame,
-    a: LedgerAssumptions,
-    *,
-    commitments: pd.DataFrame,
-    sites: pd.DataFrame,
-    spend_agreements: pd.DataFrame,
-    fx: pd.DataFrame,
-    other_costs: pd.DataFrame,
-) -> Priced:
+def priced_ledger(ledger: Ledger, tables: LedgerTables, a: LedgerAssumptions) -> Priced:
     r"""Take every amount of a ledger apart into a quantity and a price.
 
     .. math:: x = q \cdot p \cdot f, \qquad q = \frac{x_0}{p_0 f_0}
@@ -69,28 +51,30 @@ def priced_ledger(
     with x an amount, p its price and f the price factor, which is 1 for what is signed; the index 0 is the plan. Where one price stands
     for several (the average
     paid for use in a pool), the quantity weighs them.
-
-    Args:
-        commitments, sites, spend_agreements, fx, other_costs: The book's tables of these names.
     """
-    lines = _flat(ledger)
-    composition, by_use = _use(dispatch, a)
-    prices: Prices = {**_contract_prices(commitments), **_site_prices(sites), **_token_prices(ledger.api), **by_use}
-    bought, of_purchase = _offer_prices(purchases, a)
+    lines, other_costs = _flat(ledger), tables.full("other_costs")
+    composition, by_use = _use(tables.planned("dispatch"), a)
+    prices: Prices = {
+        **_contract_prices(tables.full("commitments")),
+        **_site_prices(tables.full("sites")),
+        **_token_prices(ledger.api),
+        **by_use,
+    }
+    bought, of_purchase = _offer_prices(tables.planned("purchases"), a)
     prices |= bought
     lines = _by_accelerator(lines, composition, a)
     lines["price_id"] = [_price_of(row, of_purchase, prices) for row in records(lines)]
     table = pd.DataFrame([(key, *value) for key, value in prices.items()], columns=PRICE_COLUMNS)
     rate = lines["price_id"].map(unit_rates(table, a.price_factor, a.upkeep_share_per_year)).fillna(1.0)
     lines["quantity"] = lines["usd"] / rate
-    agreements = spend_agreements.sort_values(["agreement_id", "start"]).reset_index(drop=True)
+    agreements = tables.full("spend_agreements").sort_values(["agreement_id", "start"]).reset_index(drop=True)
     lines = pd.concat([lines.assign(agreement=-1), _shortfall_lines(agreements, a)], ignore_index=True)
     lines["order"] = lines["view"].map({view: step for step, view in enumerate(VIEWS)})
     lines["late"] = lines["agreement"] >= 0
     lines = lines.sort_values(["order", "late", *ABOUT, "date", "price_id"], ignore_index=True)
     lines["month"] = lines["date"].to_numpy().astype("datetime64[M]").astype("datetime64[ns]")
     months = pd.Series(sorted(lines["month"].unique()), dtype="datetime64[ns]")
-    rates = pd.Series(rates_by_month(months, a.currency, fx).to_numpy(), index=pd.DatetimeIndex(months))
+    rates = pd.Series(rates_by_month(months, a.currency, tables.full("fx")).to_numpy(), index=pd.DatetimeIndex(months))
     mine = other_costs.loc[other_costs["currency"] == a.currency, "cost_id"] if a.currency != "USD" else other_costs["cost_id"].head(0)
     lines["own"] = (lines["status"] == "stated") & lines["contract_id"].isin(set(mine))
     lines["quantity"] = lines["quantity"].where(~lines["own"], lines["quantity"] / lines["month"].map(rates))

@@ -17,20 +17,7 @@ TIES_USD = 1.0
 UNDER_CONTRACT = " under contract"
 #: A bill that ended longer ago than this is called old.
 OLD_DAYS = 62
-COLUMNS = [
-    "month",
-    "view",
-    "provider",
-    "line",
-    "ledger_usd",
-    "bill_usd",
-    "difference_usd",
-    "ties",
-    "used_usd",
-    "unused_usd",
-    "why",
-    "days_old",
-]
+COLUMNS = "month view provider line ledger_usd bill_usd difference_usd ties used_usd unused_usd why days_old".split()
 #: Components that are no compute a purchase or use by the hour decides; nor is anything that is stated.
 BESIDE_COMPUTE = ("tokens", "tokens_before_plan", "power", "space")
 #: Budget measure -> the view it is counted in.
@@ -215,7 +202,6 @@ def against_budgets(entries: pd.DataFrame, limits: pd.DataFrame, quarters: list[
     Args:
         limits: Table limits; rows of the kind budget_usd, amounts in their own currency.
         quarters: Quarters that are planned; a limit on capex without a quarter also holds in those before them in which capex is paid.
-        currency, fx: The book's currency, and table fx.
 
     Returns:
         DataFrame: limit_id, quarter, measure, team, provider, hard, budget_usd, planned_usd, over_usd (0 within the budget), budget_amount

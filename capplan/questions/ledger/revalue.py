@@ -16,18 +16,13 @@ DISCOUNTABLE = ("on_demand", "spot")
 
 @dataclass(frozen=True)
 class Revalued:
-    """A ledger at other prices.
+    """A ledger at other prices."""
 
-    Args:
-        lines: Those of `Priced.lines`, and rate_usd (of a unit), usd, amount (book's currency), present (amount of cash from `as_of` on,
-            discounted; empty otherwise).
-        prices: Those of `Priced.prices`, with the prices used and rate_usd.
-        agreements: Burn-down of agreements to spend (see `plans.burn_down`).
-    """
-
+    #: Those of `Priced.lines`, and rate_usd (of a unit), usd, amount (book's currency), present (amount of cash from `as_of` on,
+    #: discounted; empty otherwise).
     lines: pd.DataFrame
-    prices: pd.DataFrame
-    agreements: pd.DataFrame
+    prices: pd.DataFrame  #: Those of `Priced.prices`, with the prices used and rate_usd.
+    agreements: pd.DataFrame  #: Burn-down of agreements to spend (see `plans.burn_down`).
 
     def total(self, view: str) -> float:
         """Return the sum of a view (cash, billed, p_and_l, economic) over all months in the book's currency."""

@@ -198,26 +198,14 @@ def as_incurred(entry: Entry, payment_terms_days: int) -> list[Entry]:
     return [replace(entry, date=month, view="p_and_l"), replace(entry, date=month, view="billed"), replace(entry, date=paid, view="cash")]
 
 
-def machine_entries(
-    contract_id: str,
-    capex_usd: float,
-    paid_on: pd.Timestamp,
-    first: pd.Timestamp,
-    life_years: float,
-    residual_share: float,
-    *,
-    provider: str = "own",
-    status: str = "signed",
-    bearer: Bearer = Bearer(),
-) -> list[Entry]:
+def machine_entries(blank: Entry, first: pd.Timestamp, life_years: float, residual_share: float) -> list[Entry]:
     r"""Book owned machines: bought, written off in a straight line, sold for the residual value at the end of their life.
 
     .. math:: D = \frac{X - \rho X}{L}
 
     Args:
-        contract_id, provider, status, bearer: See `Entry`.
-        capex_usd (X): Purchase price.
-        paid_on, first: Day of payment, and first day of service.
+        blank (X): Purchase price on the day of payment, in no view yet.
+        first: First day of service.
         life_years (L): Useful life.
         residual_share (rho): Share of the price that is left at the end.
 
@@ -225,13 +213,12 @@ def machine_entries(
         list of Entry: Over the whole life cash = billed = P&L = X - rho X.
     """
     last = life_end(first, life_years) - pd.Timedelta(days=1)
-    blank = Entry(paid_on, "", "capex", contract_id, capex_usd, status, provider, bearer=bearer)
     found = [replace(blank, view=view) for view in ("billed", "cash")]
-    residual = capex_usd * residual_share
+    residual = blank.usd * residual_share
     if residual:
         found += [replace(blank, date=last, view=view, component="residual", usd=-residual) for view in ("billed", "cash")]
     for month, share in month_shares(first, last):
-        found.append(replace(blank, date=month, view="p_and_l", component="depreciation", usd=(capex_usd - residual) * share))
+        found.append(replace(blank, date=month, view="p_and_l", component="depreciation", usd=(blank.usd - residual) * share))
     return found
 
 

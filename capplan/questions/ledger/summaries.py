@@ -41,19 +41,9 @@ def contract_table(
     result["notice_date"] = pd.to_datetime(result["contract_id"].map(about["notice_date"]))
     result["exit_cost_usd"] = result["contract_id"].map(about["exit_cost_share"]).astype(float) * result["owed_usd"]
     result.columns.name = None
-    order = [
-        "contract_id",
-        "status",
-        "cash_usd",
-        "billed_usd",
-        "p_and_l_usd",
-        "economic_usd",
-        "paid_usd",
-        "owed_usd",
-        "beyond_horizon_usd",
-        "notice_date",
-        "exit_cost_usd",
-    ]
+    order = (
+        "contract_id status cash_usd billed_usd p_and_l_usd economic_usd paid_usd owed_usd beyond_horizon_usd notice_date exit_cost_usd"
+    ).split()
     return result[order]
 
 

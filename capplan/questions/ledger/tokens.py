@@ -190,7 +190,6 @@ def rate_limit_notes(
     a minute of the contracts (see `granted_per_minute`). Work that can wait is held against them on average: its u is even.
 
     Args:
-        services, contracts, workloads, usage: Tables services, api_contracts, workloads and usage.
         expected: workload, quarter, quantity (see `expected_work`).
     """
     served = {str(row["workload"]): row for row in records(services)}

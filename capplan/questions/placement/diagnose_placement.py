@@ -57,7 +57,6 @@ def diagnose_placement(
             stage, workload, accelerator.
         nodes: Table nodes: prices, and the size of racks.
         telemetry: [job_id, time, utilisation_share, data_wait_share (optional)]: samples; their mean goes before the column of jobs.
-        a: Thresholds, and the price of a CPU node.
         stages: Stage of each workload, for jobs that do not state one.
 
     Raises:

@@ -14,17 +14,12 @@ LATE = 1e-6
 
 @dataclass(frozen=True)
 class Goal:
-    """What is best.
+    """What is best."""
 
-    Args:
-        kind: "makespan" (last end), "lateness" (worst hours after a due date), "cost", or "cost_under_deadline".
-        due (tasks,): What ends are held against in the figure: 0 for the makespan, the deadlines for lateness; infinite where nothing is.
-        must (tasks,): Deadlines that have to be kept; infinite where there is none.
-    """
-
-    kind: str
+    kind: str  #: "makespan" (last end), "lateness" (worst hours after a due date), "cost", or "cost_under_deadline".
+    #: (tasks,): What ends are held against in the figure: 0 for the makespan, the deadlines for lateness; infinite where nothing is.
     due: Floats
-    must: Floats
+    must: Floats  #: (tasks,): Deadlines that have to be kept; infinite where there is none.
 
     @property
     def timed(self) -> bool:
@@ -78,21 +73,13 @@ def cost_of(problem: Problem, found: Found) -> float:
 
 @dataclass(frozen=True)
 class Span:
-    """How long tasks, and what lies between them, take at least.
+    """How long tasks, and what lies between them, take at least."""
 
-    Args:
-        hours (tasks,): Shortest duration.
-        delay (edges,): Shortest transfer.
-        earliest (tasks,): Earliest start.
-        latest (tasks,): Latest end that keeps all due dates that follow; infinite where nothing is due.
-        last (tasks,): The same for the deadlines that have to be kept.
-    """
-
-    hours: Floats
-    delay: Floats
-    earliest: Floats
-    latest: Floats
-    last: Floats
+    hours: Floats  #: (tasks,): Shortest duration.
+    delay: Floats  #: (edges,): Shortest transfer.
+    earliest: Floats  #: (tasks,): Earliest start.
+    latest: Floats  #: (tasks,): Latest end that keeps all due dates that follow; infinite where nothing is due.
+    last: Floats  #: (tasks,): The same for the deadlines that have to be kept.
 
 
 def least(problem: Problem, goal: Goal) -> Span:

@@ -23,12 +23,9 @@ class Grid:
     Durations, transfers and releases are rounded down, due dates up, absences inwards. Any schedule in hours, its order kept and moved as
     early as it can, is then one in ticks that ends no later, so that a bound in ticks times the tick is one in hours:
     :math:`T \ge \delta\,T_{ticks}`. Where all times are multiples of the tick nothing is lost.
-
-    Args:
-        hours: Length of a tick.
     """
 
-    hours: float
+    hours: float  #: Length of a tick.
 
     def down(self, hours: Floats | float) -> Whole:
         """Return whole ticks at most as long."""

@@ -21,16 +21,11 @@ WORDS = {
 
 
 class Hosting(NamedTuple):
-    """What would be if a task ran in a group, allowed or not; all (tasks, groups).
+    """What would be if a task ran in a group, allowed or not; all (tasks, groups)."""
 
-    Args:
-        hours: Its duration; no number where none is known.
-        members: The fewest nodes among which it can be divided; 0 where a node lacks what it takes.
-        lawful, right: Does it stay where it must, and on the accelerator it needs?
-    """
-
-    hours: Floats
-    members: Whole
+    hours: Floats  #: Its duration; no number where none is known.
+    members: Whole  #: The fewest nodes among which it can be divided; 0 where a node lacks what it takes.
+    #: lawful, right: Does it stay where it must, and on the accelerator it needs?
     lawful: np.ndarray
     right: np.ndarray
 

@@ -18,22 +18,16 @@ BITS = 8.0
 
 @dataclass(frozen=True)
 class Machines:
-    """Nodes and their groups.
+    """Nodes and their groups."""
 
-    Args:
-        nodes: One row a node: [node, row (its name in the table), kind, accelerator, rack, site, geography, usd_per_hour, group].
-        capacity (nodes, resources):
-        groups: One row a group of equal nodes in one site: [kind, accelerator, site, geography, rack, usd_per_hour, size]; rack is empty
-            where a group covers a whole site.
-        members (tuple of arrays): Nodes of each group.
-        away: [node (number), start, end (hours), share taken]: when nodes are not all there.
-    """
-
+    #: One row a node: [node, row (its name in the table), kind, accelerator, rack, site, geography, usd_per_hour, group].
     nodes: pd.DataFrame
-    capacity: Floats
+    capacity: Floats  #: (nodes, resources)
+    #: One row a group of equal nodes in one site: [kind, accelerator, site, geography, rack, usd_per_hour, size]; rack is empty where a
+    #: group covers a whole site.
     groups: pd.DataFrame
-    members: tuple[Whole, ...]
-    away: pd.DataFrame
+    members: tuple[Whole, ...]  #: (tuple of arrays): Nodes of each group.
+    away: pd.DataFrame  #: [node (number), start, end (hours), share taken]: when nodes are not all there.
 
 
 @dataclass(frozen=True)

@@ -18,18 +18,14 @@ ROOM = 64
 
 @dataclass(frozen=True)
 class Found:
-    """A schedule as arrays.
+    """A schedule as arrays."""
 
-    Args:
-        start, end, group (tasks,): Hours, and the group of nodes.
-        nodes (tuple of arrays): Nodes of each task.
-        sent, came, sender, receiver, path (edges,): Transfers; `came` is the end on the link, `path` the link.
-    """
-
+    #: start, end, group (tasks,): Hours, and the group of nodes.
     start: Floats
     end: Floats
     group: Whole
-    nodes: tuple[Whole, ...]
+    nodes: tuple[Whole, ...]  #: (tuple of arrays): Nodes of each task.
+    #: sent, came, sender, receiver, path (edges,): Transfers; `came` is the end on the link, `path` the link.
     sent: Floats
     came: Floats
     sender: Whole

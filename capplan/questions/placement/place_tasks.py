@@ -69,7 +69,6 @@ def place_tasks(
     its shares of a resource.
 
     Args:
-        tasks, edges, nodes, links: Tables tasks, task_edges, nodes and links.
         durations: Table task_durations: durations on single kinds of nodes.
 
     Raises:

@@ -22,16 +22,11 @@ MONEY_PARTS = 1e9
 
 @dataclass(frozen=True)
 class Way:
-    """How data may go from one task to the next.
+    """How data may go from one task to the next."""
 
-    Args:
-        when: Literals that hold where it goes this way.
-        row: Row of the link it keeps busy, as the scheduler numbers them; -1 for none.
-        busy, hours, usd: Hours on the link, hours in all, and price.
-    """
-
-    when: tuple[Any, ...]
-    row: int
+    when: tuple[Any, ...]  #: Literals that hold where it goes this way.
+    row: int  #: Row of the link it keeps busy, as the scheduler numbers them; -1 for none.
+    #: busy, hours, usd: Hours on the link, hours in all, and price.
     busy: float
     hours: float
     usd: float
@@ -39,16 +34,7 @@ class Way:
 
 @dataclass
 class Program:
-    """The program with the variables by what they mean.
-
-    Args:
-        on: Does a task run in a group on a node: {(task, group, node): literal}.
-        groups: {(task, group): literal} for tasks that may be gangs.
-        start, end: Ticks of each task.
-        sends: Tick at which a transfer takes its turn on its link: {edge: variable}.
-        worst: The figure in ticks where time is judged, otherwise None.
-        parts_of_usd: Whole numbers of the objective for a USD, where money is judged.
-    """
+    """The program with the variables by what they mean."""
 
     problem: Problem
     goal: Goal
@@ -56,13 +42,15 @@ class Program:
     horizon: Floats
     grid: Grid
     model: Any = field(default_factory=new_model)
+    #: Does a task run in a group on a node: {(task, group, node): literal}.
     on: dict[tuple[int, int, int], Any] = field(default_factory=dict)
-    groups: dict[tuple[int, int], Any] = field(default_factory=dict)
+    groups: dict[tuple[int, int], Any] = field(default_factory=dict)  #: {(task, group): literal} for tasks that may be gangs.
+    #: start, end: Ticks of each task.
     start: list[Any] = field(default_factory=list)
     end: list[Any] = field(default_factory=list)
-    sends: dict[int, Any] = field(default_factory=dict)
-    worst: Any = None
-    parts_of_usd: float = 0.0
+    sends: dict[int, Any] = field(default_factory=dict)  #: Tick at which a transfer takes its turn on its link: {edge: variable}.
+    worst: Any = None  #: The figure in ticks where time is judged, otherwise None.
+    parts_of_usd: float = 0.0  #: Whole numbers of the objective for a USD, where money is judged.
     taken: dict[int, list[tuple[Any, int, int]]] = field(default_factory=dict)
     places: dict[tuple[int, tuple[int, ...]], Any] = field(default_factory=dict)
 

@@ -52,7 +52,6 @@ def prove(problem: Problem, goal: Goal, span: Span, best: Found, a: PlacementAss
 
     Args:
         best: A schedule to begin with; it need not keep the deadlines.
-        a: Gap and effort at which it stops.
 
     Raises:
         SolveError: Where the solver fails; a stop at a limit is no failure.

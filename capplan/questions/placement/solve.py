@@ -14,23 +14,14 @@ from capplan.questions.placement.search import PROVEN, prove
 
 @dataclass(frozen=True)
 class Solved:
-    """What is known about a goal.
+    """What is known about a goal."""
 
-    Args:
-        found: The schedule.
-        method: Who made it.
-        bound: No schedule has a smaller figure.
-        by_method: Schedules of the heuristics.
-        tried: Was the proof tried?
-        enough: Gap below which a schedule counts as proven.
-    """
-
-    found: Found
-    method: str
-    bound: float
-    by_method: dict[str, Found]
-    tried: bool
-    enough: float
+    found: Found  #: The schedule.
+    method: str  #: Who made it.
+    bound: float  #: No schedule has a smaller figure.
+    by_method: dict[str, Found]  #: Schedules of the heuristics.
+    tried: bool  #: Was the proof tried?
+    enough: float  #: Gap below which a schedule counts as proven.
 
     def gap(self, value: float) -> float:
         """Return how far a figure may be above the best, relative to it; 0 where proven, infinite where the bound says nothing."""

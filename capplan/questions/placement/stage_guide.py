@@ -10,7 +10,7 @@ from capplan.errors import CapplanError
 from capplan.questions.serving.memory import model_of, smallest_replica, weight_gib
 from capplan.questions.serving.roofline import RESERVE_SHARE, TERA, roofline
 from capplan.questions.training import Shape, chosen_layouts, shape_of
-from capplan.questions.training.plan_run import machine_of
+from capplan.questions.training.offered import machine_of
 from capplan.questions.training.speed import basis_of
 from capplan.records import records
 

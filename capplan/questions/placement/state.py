@@ -47,25 +47,19 @@ class Work(NamedTuple):
 
 
 class Ground(NamedTuple):
-    """Nodes and links. The nodes of group g are entries group_from[g] to group_from[g + 1] of `group_node`.
-
-    Args:
-        place (nodes,): Place of each node; all nodes of a place reach others alike.
-        hours_per_gb, latency_hours, usd_per_gb, link (places, places): From the row's place to the column's, between two different nodes;
-            infinite hours where data cannot pass.
-        inside (1,): Hours a gigabyte takes inside a node.
-        shared (1,): 1 where transfers on one link take turns.
-    """
+    """Nodes and links. The nodes of group g are entries group_from[g] to group_from[g + 1] of `group_node`."""
 
     group_from: Any
     group_node: Any
-    place: Any
+    place: Any  #: (nodes,): Place of each node; all nodes of a place reach others alike.
+    #: hours_per_gb, latency_hours, usd_per_gb, link (places, places): From the row's place to the column's, between two different nodes;
+    #: infinite hours where data cannot pass.
     hours_per_gb: Any
     latency_hours: Any
     usd_per_gb: Any
     link: Any
-    inside: Any
-    shared: Any
+    inside: Any  #: (1,): Hours a gigabyte takes inside a node.
+    shared: Any  #: (1,): 1 where transfers on one link take turns.
 
 
 class Rule(NamedTuple):
@@ -87,24 +81,19 @@ class Books(NamedTuple):
 
     Row r of `steps` is the profile of node r, or of a link behind the nodes: `count[r]` steps, each from its time to the next one's. A step
     is its time, whether the node is away (1), and what is free of each resource; they lie side by side, since a search reads all of them.
-
-    Args:
-        steps (rows, steps, 2 + resources):
-        start, end, group (tasks,): When and in which group.
-        taken_from, taken ((tasks + 1,), (members in all,)): Nodes of each task.
-        sent, came, sender, receiver, path (edges,): Start and end of each transfer, its slowest pair of nodes, and the link row, -1 where
-            it took none.
-        full (classes of durations, rows, 3 + resources): From when until when nothing can begin that lasts as many hours and takes as much
-            as stand behind: a memory of earlier searches.
     """
 
-    steps: Any
+    steps: Any  #: (rows, steps, 2 + resources)
     count: Any
+    #: start, end, group (tasks,): When and in which group.
     start: Any
     end: Any
     group: Any
+    #: taken_from, taken ((tasks + 1,), (members in all,)): Nodes of each task.
     taken_from: Any
     taken: Any
+    #: sent, came, sender, receiver, path (edges,): Start and end of each transfer, its slowest pair of nodes, and the link row, -1 where it
+    #: took none.
     sent: Any
     came: Any
     sender: Any
@@ -118,4 +107,6 @@ class Books(NamedTuple):
     turn: Any
     tail: Any
     picked: Any
+    #: (classes of durations, rows, 3 + resources): From when until when nothing can begin that lasts as many hours and takes as much as
+    #: stand behind: a memory of earlier searches.
     full: Any

@@ -33,16 +33,9 @@ def best_layers(periods: Periods, step: int, bought: pd.DataFrame | None = None,
     """
     offers = periods.pool.contracts
     offers = offers if only is None else offers[offers["term"] == only]
-    columns = [
-        "term",
-        "offer_id",
-        "term_months",
-        "usd_per_accelerator_hour",
-        "from_accelerators",
-        "to_accelerators",
-        "accelerators",
-        "saving_usd_per_year",
-    ]
+    columns = (
+        "term offer_id term_months usd_per_accelerator_hour from_accelerators to_accelerators accelerators saving_usd_per_year"
+    ).split()
     if offers.empty:
         return pd.DataFrame({name: pd.Series(dtype=object if name in columns[:2] else float) for name in columns})
     worths = [periods.stack(step, months / 3, bought)[0].worth() for months in offers["term_months"]]

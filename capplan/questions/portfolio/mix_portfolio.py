@@ -7,7 +7,7 @@ from capplan.book.assumptions.portfolio import PortfolioAssumptions
 from capplan.quantiles import weighted_quantiles
 from capplan.questions.portfolio.ladder import best_layers, build_ladder
 from capplan.questions.portfolio.periods import Periods, measured
-from capplan.questions.portfolio.pools import POOL, Pool, build_pools
+from capplan.questions.portfolio.pools import POOL, Pool, PoolTables, build_pools
 from capplan.questions.portfolio.portfolio_answer import Portfolio, Rehearsal
 from capplan.questions.portfolio.recommend import compare_rules, measured_load, play_again
 from capplan.text import money, whole_parts, words
@@ -21,13 +21,9 @@ LEVELS = 41
 
 def mix_portfolio(
     demand: pd.DataFrame,
-    speeds: pd.DataFrame,
-    prices: pd.DataFrame,
+    supply: PoolTables,
     a: PortfolioAssumptions,
     *,
-    classes: pd.DataFrame,
-    holdings: pd.DataFrame | None = None,
-    limits: pd.DataFrame | None = None,
     usage: pd.DataFrame | None = None,
     workloads: pd.DataFrame | None = None,
     rehearsal: Rehearsal | None = None,
@@ -40,11 +36,7 @@ def mix_portfolio(
     sources (`Stack`). Each level of load goes to the term that saves most per hour over its own life, as if renewed at its price.
 
     Args:
-        demand, speeds: What `class_demand` and `class_speeds` return.
-        prices: What `price_hours` returns, of the offers that may be bought.
-        classes: What `class_table` returns.
-        holdings: What `holdings_of` returns: contracts and machines already there, which serve first.
-        limits: The limits table; caps of on demand and spot count.
+        demand: What `class_demand` returns.
         usage, workloads: Measured work and its classes, for the rules that look back.
         rehearsal: A forecast made earlier, to see what each rule would have cost.
 
@@ -54,13 +46,11 @@ def mix_portfolio(
     Source: Newsvendor: Cachon and Terwiesch, Matching Supply with Demand, chapter 12. Screening curves: Stoft, Power System Economics
         (2002), part 1.
     """
-    nothing = pd.DataFrame({"accelerator": [], "geography": [], "accelerators": [], "start": pd.to_datetime([]), "end": pd.to_datetime([])})
-    held = nothing if holdings is None else holdings
-    pools, shares, notes = build_pools(demand, speeds, prices, classes, held, limits, a)
+    pools, shares, notes = build_pools(demand, supply, a)
     measured_hours = measured_load(usage, workloads, shares)
     earlier = {}
     if rehearsal is not None:
-        known = build_pools(rehearsal.demand, speeds, prices, classes, held, limits, a, shares)[0]
+        known = build_pools(rehearsal.demand, supply, a, shares)[0]
         earlier = {(pool.accelerator, pool.geography): pool for pool in known}
     tables: dict[str, list[pd.DataFrame]] = {name: [] for name in Portfolio.__dataclass_fields__ if name not in ("headline", "notes")}
 

@@ -17,15 +17,10 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Periods:
-    """Quarters from the first planned one on, as far as a contract reaches; after the horizon, demand is held at the last quarter's.
+    """Quarters from the first planned one on, as far as a contract reaches; after the horizon, demand is held at the last quarter's."""
 
-    Args:
-        pool: The pool.
-        a: Assumptions.
-    """
-
-    pool: Pool
-    a: PortfolioAssumptions
+    pool: Pool  #: The pool.
+    a: PortfolioAssumptions  #: Assumptions.
 
     def label(self, step: int) -> str:
         """Name a quarter, counted from the first planned one."""

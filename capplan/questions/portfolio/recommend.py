@@ -6,7 +6,7 @@ import pandas as pd
 from capplan.book.assumptions.portfolio import PortfolioAssumptions
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.portfolio.periods import Periods, measured
-from capplan.questions.portfolio.pools import POOL, Pool, build_pools
+from capplan.questions.portfolio.pools import POOL, Pool, PoolTables, build_pools
 from capplan.questions.portfolio.portfolio_answer import Rehearsal
 from capplan.questions.portfolio.stack import Stack
 
@@ -57,26 +57,18 @@ def measured_load(usage: pd.DataFrame | None, workloads: pd.DataFrame | None, sh
 
 
 def recommend_now(
-    usage: pd.DataFrame,
-    workloads: pd.DataFrame,
-    demand: pd.DataFrame,
-    speeds: pd.DataFrame,
-    prices: pd.DataFrame,
-    a: ProcurementAssumptions,
-    *,
-    classes: pd.DataFrame,
-    holdings: pd.DataFrame,
+    usage: pd.DataFrame, workloads: pd.DataFrame, demand: pd.DataFrame, supply: PoolTables, a: ProcurementAssumptions
 ) -> pd.DataFrame:
     """Say what rules that only look back would buy today: in each pool so much of the contract with the cheapest hour, whatever its term.
 
     Args:
-        usage, workloads, demand, speeds, prices, a, classes, holdings: As for `mix_portfolio`; demand only says which accelerator does
-            which work.
+        usage, workloads: As for `mix_portfolio`.
+        demand: Only says which accelerator does which work.
 
     Returns:
         DataFrame: rule, accelerator, geography, offer_id, usd_per_accelerator_hour, accelerators; no rows where the history is too short.
     """
-    pools, shares, _ = build_pools(demand, speeds, prices, classes, holdings, None, a)
+    pools, shares, _ = build_pools(demand, supply, a)
     hours = measured_load(usage, workloads, shares)
     rows = []
     for pool in pools:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.clock import time_limit
 from capplan.optimize.program import Solution
 from capplan.optimize.two_stage import Warm
@@ -41,6 +42,11 @@ class Stated:
     work: Work
     recourse: Recourse
     model: Model
+
+    @property
+    def assumptions(self) -> ProcurementAssumptions:
+        """Assumptions of the problem."""
+        return self.problem.assumptions
 
 
 @dataclass(frozen=True)

@@ -49,12 +49,9 @@ def plan_purchases(problem: Problem, *, tell: Callable[[Decided], None] | None =
     )
     after = replace(work, load=moved_load(work, list(model.deferred), put_off))
     costs = cost_table(work, market, choices, recourse, solution.recourse, lots)
-    signed = bool((market.holdings["kind"] == "contract").any())
     said = look_back_levels(problem, market, work)
     further = look_back_cases(said, choices, market, model)
-    reasons = explain(
-        work, market, choices, recourse, model, solution, bought, a, stopped_by=found.stopped_by, signed=signed, further=further
-    )
+    reasons = explain(found, further)
     branches = plan_branches(work, choices, model, solution, bought, a)
     information = (
         reasons.information

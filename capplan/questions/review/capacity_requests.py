@@ -10,18 +10,7 @@ from capplan.questions.demand.capacity_requests import PROFILE, profiled
 from capplan.records import records
 from capplan.text import listed
 
-COLUMNS = [
-    "request_id",
-    "workload",
-    "accelerators",
-    "answer",
-    "bottleneck",
-    "saving_accelerators",
-    "usd",
-    "saving_usd",
-    "waited_days",
-    "remark",
-]
+COLUMNS = "request_id workload accelerators answer bottleneck saving_accelerators usd saving_usd waited_days remark".split()
 REMEDIES = {
     "data path": "bring the data nearer, or read ahead: accelerators wait for it",
     "communication": "fewer, larger messages, or machines that stand closer: accelerators wait for each other",

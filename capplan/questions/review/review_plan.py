@@ -94,7 +94,6 @@ def review_plan(plan: AcceptedPlan, came: Came, a: ReviewAssumptions) -> Review:
 
     Args:
         plan, came: What was planned, and what came.
-        a: The error that is allowed, and what is worth a word.
 
     Raises:
         CapplanError: If no month of the bill was planned; or its currency has no rate.

@@ -1,4 +1,4 @@
 """The question of scaling: what one more accelerator really adds."""
 
 from capplan.questions.scaling.fit_scaling import ScalingFit, fit_scaling
-from capplan.questions.scaling.laws import Law, amdahl_speedup, fit_law, gustafson_speedup, usl_throughput
+from capplan.questions.scaling.laws import Law, fit_law

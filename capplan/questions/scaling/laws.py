@@ -20,50 +20,6 @@ PARAMETERS = {
 }
 
 
-def usl_throughput(accelerators: np.ndarray | float, alpha: float, beta: float, gamma: float) -> np.ndarray:
-    r"""Throughput by the Universal Scalability Law.
-
-    .. math:: X(N) = \frac{\gamma N}{1 + \alpha (N-1) + \beta N (N-1)}
-
-    Args:
-        accelerators (N):
-        alpha: Contention: share of the work that goes through one queue.
-        beta: Coherency: cost of keeping each pair in agreement.
-
-    Source: N. J. Gunther, Guerrilla Capacity Planning, Springer, 2007.
-
-    Examples:
-        >>> [round(float(x), 4) for x in usl_throughput(np.array([1, 2, 8]), 0.02, 0.02, 1.0)]
-        [1.0, 1.8868, 3.5398]
-    """
-    n = np.asarray(accelerators, dtype=float)
-    return gamma * n / (1 + alpha * (n - 1) + beta * n * (n - 1))
-
-
-def amdahl_speedup(accelerators: float, parallel_share: float) -> float:
-    r"""Speed-up of a fixed amount of work.
-
-    .. math:: S(N) = \frac{1}{(1-p) + p/N}
-
-    Examples:
-        >>> round(amdahl_speedup(20, 0.95), 3)
-        10.256
-    """
-    return 1 / ((1 - parallel_share) + parallel_share / accelerators)
-
-
-def gustafson_speedup(accelerators: float, parallel_share: float) -> float:
-    r"""Speed-up of work that grows with the accelerators.
-
-    .. math:: S(N) = N - (1-p)(N-1)
-
-    Examples:
-        >>> round(gustafson_speedup(20, 0.95), 2)
-        19.05
-    """
-    return accelerators - (1 - parallel_share) * (accelerators - 1)
-
-
 def _usl(n: np.ndarray, q: np.ndarray) -> np.ndarray:
     return n / (q[0] + q[1] * n + q[2] * n * (n - 1))
 

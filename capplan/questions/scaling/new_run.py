@@ -21,22 +21,15 @@ BEYOND = {"strong": 0.25, "mixed": 0.25, "weak": 0.06}
 
 @dataclass(frozen=True)
 class NewRun:
-    """A predictor of runs on one curve.
+    """A predictor of runs on one curve."""
 
-    Args:
-        laws: Name and coefficients of the laws that are averaged.
-        counts: Accelerators of the measured runs (logarithms).
-        base: Measured throughput per accelerator on the smallest count.
-        scatter, freedom: Standard deviation of the logarithm of a run around its law, and the points it rests on.
-        kind: strong, weak or mixed.
-    """
-
-    laws: tuple[tuple[str, np.ndarray], ...]
-    counts: np.ndarray
-    base: float
+    laws: tuple[tuple[str, np.ndarray], ...]  #: Name and coefficients of the laws that are averaged.
+    counts: np.ndarray  #: Accelerators of the measured runs (logarithms).
+    base: float  #: Measured throughput per accelerator on the smallest count.
+    #: scatter, freedom: Standard deviation of the logarithm of a run around its law, and the points it rests on.
     scatter: float
     freedom: float
-    kind: str
+    kind: str  #: strong, weak or mixed.
 
     def throughput(self, accelerators: np.ndarray | float) -> np.ndarray:
         """Return the expected throughput: the geometric mean of the laws, per accelerator never above the smallest run's."""

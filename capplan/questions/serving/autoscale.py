@@ -25,26 +25,19 @@ RULES = {"queue": replay_kernel.QUEUE, "shed": replay_kernel.SHED_RULE, "route":
 
 @dataclass(frozen=True)
 class Replay:
-    """What a fleet did over a trace.
+    """What a fleet did over a trace."""
 
-    Args:
-        hours: hour, requests, slo_share (answered within the target, of all that came), shed_share, routed_share, wait_p95_seconds (of
-            those that were answered by the model itself), replicas (most that served), accelerator_hours.
-        minutes: minute, paid_replicas, serving_replicas (means), arrivals_per_second.
-        slo_share, shed_share, routed_share: Over the whole trace; a request routed to the smaller model counts as answered in time.
-        accelerator_hours: Paid for: serving, starting, warm and draining replicas, and the smaller model's share for routed requests.
-        requests: Requests of the trace.
-        notes: What was simplified.
-    """
-
+    #: hour, requests, slo_share (answered within the target, of all that came), shed_share, routed_share, wait_p95_seconds (of those that
+    #: were answered by the model itself), replicas (most that served), accelerator_hours.
     hours: pd.DataFrame
-    minutes: pd.DataFrame
+    minutes: pd.DataFrame  #: minute, paid_replicas, serving_replicas (means), arrivals_per_second.
+    #: slo_share, shed_share, routed_share: Over the whole trace; a request routed to the smaller model counts as answered in time.
     slo_share: float
     shed_share: float
     routed_share: float
-    accelerator_hours: float
-    requests: float
-    notes: tuple[str, ...]
+    accelerator_hours: float  #: Paid for: serving, starting, warm and draining replicas, and the smaller model's share for routed requests.
+    requests: float  #: Requests of the trace.
+    notes: tuple[str, ...]  #: What was simplified.
 
 
 def replay_trace(
@@ -132,25 +125,18 @@ def replay_trace(
 
 @dataclass(frozen=True)
 class Day:
-    """Requests of a day, drawn once and replayed under several policies.
+    """Requests of a day, drawn once and replayed under several policies."""
 
-    Args:
-        arrivals_seconds, services_seconds: Instants of arrival, and the time each request holds its slot.
-        slots, accelerators: Slots and accelerators of a replica.
-        allowed_seconds: Wait within which a request meets its target.
-        weight: Requests each drawn one stands for; the slots are as many fewer.
-        cells: Equal parts the traffic and its fleet are divided into, of which one is replayed.
-        hours: Hours of the trace.
-    """
-
+    #: arrivals_seconds, services_seconds: Instants of arrival, and the time each request holds its slot.
     arrivals_seconds: np.ndarray
     services_seconds: np.ndarray
+    #: slots, accelerators: Slots and accelerators of a replica.
     slots: int
     accelerators: int
-    allowed_seconds: float
-    weight: int
-    cells: int
-    hours: int
+    allowed_seconds: float  #: Wait within which a request meets its target.
+    weight: int  #: Requests each drawn one stands for; the slots are as many fewer.
+    cells: int  #: Equal parts the traffic and its fleet are divided into, of which one is replayed.
+    hours: int  #: Hours of the trace.
 
     def replay(
         self, floor_replicas: np.ndarray, a: ServingAssumptions, *, reactive: bool = True, small_cost_share: float | None = None

@@ -57,18 +57,14 @@ def on_one_thread(work: Callable[Asked, Answer]) -> Callable[Asked, Answer]:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Measured curves, and the facts that the roofline needs of them; equal where their content is.
+    """Measured curves, and the facts that the roofline needs of them; equal where their content is."""
 
-    Args:
-        runs: The measurements, from `usable_runs`, of replicas whose weights fit by the roofline, with the length of their requests.
-        models, accelerators: Tables of these names.
-        digest: Of all of these.
-    """
-
+    #: The measurements, from `usable_runs`, of replicas whose weights fit by the roofline, with the length of their requests.
     runs: pd.DataFrame = field(compare=False)
+    #: models, accelerators: Tables of these names.
     models: pd.DataFrame = field(compare=False)
     accelerators: pd.DataFrame = field(compare=False)
-    digest: str
+    digest: str  #: Of all of these.
 
     @property
     def known(self) -> tuple[tuple[str, str], ...]:
@@ -89,22 +85,15 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What measured curves say about the roofline.
+    """What measured curves say about the roofline."""
 
-    Args:
-        evidence: The curves.
-        blends: Fitted on all of them, one a latency.
-        errors: One row a measurement: model, and for each target the logarithm of measured over predicted when the curve was held out, over
-            the error that was expected there.
-        widths: For each target, the fitted error to be expected.
-        features: Of the measurements.
-    """
-
-    evidence: Evidence
-    blends: dict[str, Blend]
+    evidence: Evidence  #: The curves.
+    blends: dict[str, Blend]  #: Fitted on all of them, one a latency.
+    #: One row a measurement: model, and for each target the logarithm of measured over predicted when the curve was held out, over the
+    #: error that was expected there.
     errors: pd.DataFrame
-    widths: dict[str, Trees]
-    features: pd.DataFrame
+    widths: dict[str, Trees]  #: For each target, the fitted error to be expected.
+    features: pd.DataFrame  #: Of the measurements.
 
     def seen(self, setups: pd.DataFrame, features: pd.DataFrame, apart: Values) -> Values:
         """Return what the error to be expected of setups is read from."""

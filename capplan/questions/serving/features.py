@@ -8,6 +8,7 @@ import pandas as pd
 from capplan.questions.serving.learners import CATEGORY, Values
 from capplan.questions.serving.memory import BYTES_PER_WEIGHT
 from capplan.questions.serving.roofline import rows_of
+from capplan.records import word_list
 
 #: Columns whose values are categories.
 CATEGORIES = ("accelerator", "model", "engine", "precision")
@@ -24,7 +25,6 @@ def features_of(
 
     Args:
         setups: Filled in by `complete`.
-        known: Column and value of each category that has been measured.
     """
     model, machine = rows_of(models, "model", setups["model"]), rows_of(accelerators, "accelerator", setups["accelerator"])
     prompts = setups["concurrency"] / setups["prefill_workers"]
@@ -73,22 +73,8 @@ def features_of(
 def parts_of(roof: pd.DataFrame, metric: str) -> Values:
     """Return the parts of a roofline's time that the physics give factors of their own (seconds, one column each)."""
     names = {
-        "token_seconds": (
-            "weights_seconds",
-            "cache_seconds",
-            "arithmetic_seconds",
-            "prompt_seconds",
-            "exchange_seconds",
-            "overhead_seconds",
-        ),
-        "first_token_seconds": (
-            "prefill_seconds",
-            "ahead_seconds",
-            "handling_seconds",
-            "waiting_seconds",
-            "overhead_seconds",
-            "token_seconds",
-        ),
+        "token_seconds": word_list("weights_seconds cache_seconds arithmetic_seconds prompt_seconds exchange_seconds overhead_seconds"),
+        "first_token_seconds": word_list("prefill_seconds ahead_seconds handling_seconds waiting_seconds overhead_seconds token_seconds"),
     }[metric]
     fixed = np.full(len(roof), 1e-3)
     return np.column_stack([roof[list(names)].to_numpy(dtype=float).clip(min=NEXT_TO_NOTHING), fixed])

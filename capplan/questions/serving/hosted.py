@@ -21,19 +21,14 @@ DAYS = 28
 
 @dataclass(frozen=True)
 class Hosted:
-    """A hosted service with the accelerator it runs on.
+    """A hosted service with the accelerator it runs on."""
 
-    Args:
-        service, choices, points: Row of services, what each accelerator does, all operating points.
-        fleets: Fleet by region of demand.
-        notes: Surfaces whose target could not be kept.
-    """
-
+    #: service, choices, points: Row of services, what each accelerator does, all operating points.
     service: pd.Series
     choices: pd.DataFrame
     points: pd.DataFrame
-    fleets: Mapping[str, Fleet]
-    notes: tuple[str, ...]
+    fleets: Mapping[str, Fleet]  #: Fleet by region of demand.
+    notes: tuple[str, ...]  #: Surfaces whose target could not be kept.
 
     @property
     def point(self) -> pd.Series:
@@ -51,28 +46,28 @@ class Hosted:
         return table.drop(columns="working").assign(busy_share=busy)
 
 
-def host_service(
-    row: pd.Series,
-    usage: pd.DataFrame,
-    serving_runs: pd.DataFrame,
-    models: pd.DataFrame,
-    accelerators: pd.DataFrame,
-    prices: pd.DataFrame,
-    speeds: pd.DataFrame,
-    a: ServingAssumptions,
-    *,
-    surfaces: pd.DataFrame,
-    latency_parts: pd.DataFrame,
-    points: pd.DataFrame | None = None,
-) -> Hosted:
+@dataclass(frozen=True)
+class ServingTables:
+    """What every service of a book is hosted on: tables of these names, and prices from `cheapest_hours`."""
+
+    usage: pd.DataFrame
+    serving_runs: pd.DataFrame
+    models: pd.DataFrame
+    accelerators: pd.DataFrame
+    speeds: pd.DataFrame
+    surfaces: pd.DataFrame
+    latency_parts: pd.DataFrame
+    prices: pd.DataFrame
+
+
+def host_service(row: pd.Series, tables: ServingTables, a: ServingAssumptions, points: pd.DataFrame | None = None) -> Hosted:
     """Choose the accelerator that serves a service for least, and size a fleet in every region.
 
     The target for the first token is the service's own, or what its surfaces leave of theirs where that is tighter. Accelerators are those
-    the
-    speeds table names for the workload and that are offered; all that are offered, where it names none.
+    the speeds table names for the workload and that are offered; all that are offered, where it names none.
 
     Args:
-        prices: From `cheapest_hours`.
+        row: A row of services with its workload's columns.
         points: How it could run (`Hosted.points`), where that is known already: no latency target changes it.
 
     Raises:
@@ -84,22 +79,22 @@ def host_service(
             f"{row['workload']} is measured in {row['unit']}, and a service is sized on requests; set its unit to requests in workloads.csv"
             " and count them in usage.csv"
         )
-    stated = speeds.loc[speeds["workload"] == row["workload"], "accelerator"]
-    offered = sorted(set(prices["accelerator"]) & set(accelerators["accelerator"]))
+    stated = tables.speeds.loc[tables.speeds["workload"] == row["workload"], "accelerator"]
+    offered = sorted(set(tables.prices["accelerator"]) & set(tables.accelerators["accelerator"]))
     names = [name for name in stated if name in offered] or offered
     if points is None:
         with named(f"{row['workload']} (services.csv)"):
-            points = operating_points(service, serving_runs, a, models=models, accelerators=accelerators, names=names)
-    target, notes = _first_token_target(service, points, surfaces, latency_parts, a)
-    traffic = recent_traffic(usage, str(row["workload"]))
+            points = operating_points(service, tables.serving_runs, a, models=tables.models, accelerators=tables.accelerators, names=names)
+    target, notes = _first_token_target(service, points, tables.surfaces, tables.latency_parts, a)
+    traffic = recent_traffic(tables.usage, str(row["workload"]))
     asked = [part["requests"].to_numpy(dtype=float) for _, part in traffic.groupby("region", sort=True)]
     with named(f"{row['workload']} (services.csv)"):
-        choices = accelerator_choices(service, points, prices, a, asked, target)
+        choices = accelerator_choices(service, points, tables.prices, a, asked, target)
     fleets = {
         str(region): staff_fleet(part, choices.iloc[0], float(service["output_tokens"]), target, a)
         for region, part in traffic.groupby("region", sort=True)
     }
-    length = interval_hours(usage[usage["workload"] == row["workload"]])
+    length = interval_hours(tables.usage[tables.usage["workload"] == row["workload"]])
     if length > 1:
         notes.append(
             f"{row['workload']}: usage comes in intervals of {length} hours and is spread evenly over them; its peaks are higher than"

@@ -27,33 +27,24 @@ MODEL_PARTS = (QUEUE, PREFILL, DECODE)
 
 @dataclass(frozen=True)
 class Budget:
-    """Where the time of a surface goes.
+    """Where the time of a surface goes."""
 
-    Args:
-        parts: surface, part, mean_seconds, p95_seconds (of the part alone), target_share (of the target, by mean), inside (does the machine
-            decide it?).
-        surfaces: surface, measure, target_seconds, target_share, seconds (the whole at that share of requests), met, breaks_at (the part
-            that breaks the target; empty where it is met), any_hardware (could some listed machine meet it?), over_seconds, left_seconds
-            (what the model may take for its first token or whole answer).
-        headline: One sentence with the number that decides.
-    """
-
+    #: surface, part, mean_seconds, p95_seconds (of the part alone), target_share (of the target, by mean), inside (does the machine decide
+    #: it?).
     parts: pd.DataFrame
+    #: surface, measure, target_seconds, target_share, seconds (the whole at that share of requests), met, breaks_at (the part that breaks
+    #: the target; empty where it is met), any_hardware (could some listed machine meet it?), over_seconds, left_seconds (what the model may
+    #: take for its first token or whole answer).
     surfaces: pd.DataFrame
-    headline: str
+    headline: str  #: One sentence with the number that decides.
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Distribution of the wait for a slot: a share waits, and of those the wait is exponential.
+    """Distribution of the wait for a slot: a share waits, and of those the wait is exponential."""
 
-    Args:
-        waiting_share: Share of requests that wait at all.
-        mean_seconds: Mean wait of those.
-    """
-
-    waiting_share: float
-    mean_seconds: float
+    waiting_share: float  #: Share of requests that wait at all.
+    mean_seconds: float  #: Mean wait of those.
 
     @classmethod
     def of_queue(cls, load: float, servers: int, service_seconds: float, arrival_cv2: float, service_cv2: float) -> Wait:
@@ -131,7 +122,6 @@ def latency_budget(
     Args:
         surfaces: surface, workload, measure ("first_token" or "whole_answer"), target_seconds, target_share.
         latency_parts: surface, part, median_seconds, p95_seconds.
-        machines: Prefill and decode of each workload.
         waits: Wait for a slot of each workload.
         quickest: The quickest any listed machine is, by workload: it tells a machine that is too slow from a target no hardware meets.
 

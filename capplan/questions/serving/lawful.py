@@ -36,25 +36,20 @@ class Change:
 
 @dataclass(frozen=True)
 class Ladder:
-    """Setups at loads of 1, 2, 4, ... requests, each beside those that cannot be better, and those in narrower formats.
+    """Setups at loads of 1, 2, 4, ... requests, each beside those that cannot be better, and those in narrower formats."""
 
-    Args:
-        rows: Setups alike but for their load (combinations), times loads.
-        roof, features: Of these rows.
-        steps: Number of loads.
-        place, height: For each setup asked, its combination, and the logarithm to base two of its load.
-        owner, lesser: Pairs of a combination and one that cannot be better (itself among them).
-        wide, narrow: Pairs of a combination and the same in a narrower number format.
-    """
-
-    rows: pd.DataFrame
+    rows: pd.DataFrame  #: Setups alike but for their load (combinations), times loads.
+    #: roof, features: Of these rows.
     roof: pd.DataFrame
     features: pd.DataFrame
-    steps: int
+    steps: int  #: Number of loads.
+    #: place, height: For each setup asked, its combination, and the logarithm to base two of its load.
     place: NDArray[np.int64]
     height: Values
+    #: owner, lesser: Pairs of a combination and one that cannot be better (itself among them).
     owner: NDArray[np.int64]
     lesser: NDArray[np.int64]
+    #: wide, narrow: Pairs of a combination and the same in a narrower number format.
     wide: NDArray[np.int64]
     narrow: NDArray[np.int64]
 
@@ -112,7 +107,6 @@ def ladder_of(
 
     Args:
         setups: Filled in by `complete`; their weights fit.
-        known: Column and value of each category that has been measured.
         worse: For an accelerator, those that are no better, from `no_better`; None = each setup stands for itself.
     """
     names = [name for name in ALIKE if name in setups]

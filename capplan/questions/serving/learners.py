@@ -26,13 +26,9 @@ BOOSTED = {"learning_rate": 0.1, "max_iter": 120, "min_samples_leaf": 20, "max_l
 
 @dataclass(frozen=True)
 class Physics:
-    """The parts of a roofline, each with a factor of its own, times a factor for each category.
+    """The parts of a roofline, each with a factor of its own, times a factor for each category."""
 
-    Args:
-        factors: Logarithms of the factors: first of the parts, then of the categories.
-    """
-
-    factors: Values
+    factors: Values  #: Logarithms of the factors: first of the parts, then of the categories.
 
     def predict(self, parts: Values, categories: Values) -> Values:
         """Return the logarithm of the time of each row."""
@@ -66,20 +62,17 @@ def fit_physics(parts: Values, categories: Values, target: Values) -> Physics:
 
 @dataclass(frozen=True)
 class Process:
-    """A Gaussian process of the error that the physics leave.
+    """A Gaussian process of the error that the physics leave."""
 
-    Args:
-        centre, spread, step: Mean and standard deviation of the features, and the step along each.
-        points, weights: Features of the measurements, and their weights.
-        median, scale: Of the errors; they are compressed (inverse hyperbolic sine), so that a measurement that is off by a factor of a
-            hundred does not move its neighbours.
-    """
-
+    #: centre, spread, step: Mean and standard deviation of the features, and the step along each.
     centre: Values
     spread: Values
     step: Values
+    #: points, weights: Features of the measurements, and their weights.
     points: Values
     weights: Values
+    #: median, scale: Of the errors; they are compressed (inverse hyperbolic sine), so that a measurement that is off by a factor of a
+    #: hundred does not move its neighbours.
     median: float
     scale: float
 
@@ -121,14 +114,10 @@ def fit_process(features: pd.DataFrame, target: Values) -> Process:
 
 @dataclass(frozen=True)
 class Trees:
-    """Randomised trees of a compressed target.
+    """Randomised trees of a compressed target."""
 
-    Args:
-        forest: The fitted trees.
-        median, scale: Of the target.
-    """
-
-    forest: Any
+    forest: Any  #: The fitted trees.
+    #: median, scale: Of the target.
     median: float
     scale: float
 
@@ -148,14 +137,10 @@ def fit_trees(features: Values, target: Values, seed: int, leaf: int = 1) -> Tre
 
 @dataclass(frozen=True)
 class Blend:
-    """Average of gradient-boosted trees, randomised trees, and physics with a Gaussian process of their error.
+    """Average of gradient-boosted trees, randomised trees, and physics with a Gaussian process of their error."""
 
-    Args:
-        boosted: Fitted trees that minimise the absolute error; None where there are too few measurements for them.
-        randomised, physics, process: The other learners.
-    """
-
-    boosted: Any
+    boosted: Any  #: Fitted trees that minimise the absolute error; None where there are too few measurements for them.
+    #: randomised, physics, process: The other learners.
     randomised: Trees
     physics: Physics
     process: Process

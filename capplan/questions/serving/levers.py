@@ -20,25 +20,20 @@ WIDE = "bf16"
 
 @dataclass(frozen=True)
 class Levers:
-    """What can be saved before hardware is bought.
+    """What can be saved before hardware is bought."""
 
-    Args:
-        table: lever, setting (in words), usd and accelerator_hours (with this lever alone), saving_usd, saving_share (alone), step_usd
-            (what the bill changes by when it joins those above it), used (a lever that would raise the bill is left off),
-            in_use_saving_share (what its use today already saves: batching beside the fewest requests at once, smaller weights beside bf16,
-            a prompt cache beside none; 0 = not in use).
-        base_usd, together_usd: Bill without any lever, and with all used ones.
-        interaction_usd: By how much the savings alone overstate the saving together: what one lever has saved, another cannot save again.
-        headline: One sentence with the number that decides.
-        notes: Levers that were left off, and why.
-    """
-
+    #: lever, setting (in words), usd and accelerator_hours (with this lever alone), saving_usd, saving_share (alone), step_usd (what the
+    #: bill changes by when it joins those above it), used (a lever that would raise the bill is left off), in_use_saving_share (what its
+    #: use today already saves: batching beside the fewest requests at once, smaller weights beside bf16, a prompt cache beside none; 0 =
+    #: not in use).
     table: pd.DataFrame
+    #: base_usd, together_usd: Bill without any lever, and with all used ones.
     base_usd: float
     together_usd: float
+    #: By how much the savings alone overstate the saving together: what one lever has saved, another cannot save again.
     interaction_usd: float
-    headline: str
-    notes: tuple[str, ...]
+    headline: str  #: One sentence with the number that decides.
+    notes: tuple[str, ...]  #: Levers that were left off, and why.
 
 
 @dataclass(frozen=True)
@@ -54,27 +49,19 @@ class _State:
 
 @dataclass(frozen=True)
 class Bench:
-    """What a fleet's bill is computed from.
+    """What a fleet's bill is computed from."""
 
-    Args:
-        points: Operating points of the service on one accelerator.
-        limit: Requests a replica takes at once today; infinite where nothing limits it but the target.
-        work: The request as it is today.
-        model, accelerator: Rows of models and accelerators.
-        small_cost_share: Accelerator time of a request on the smaller model over that of one as it is today.
-        first_token_seconds, token_seconds: Latency targets.
-        usd_per_accelerator_hour: Price.
-    """
-
-    points: pd.DataFrame
-    limit: float
-    work: RequestWork
+    points: pd.DataFrame  #: Operating points of the service on one accelerator.
+    limit: float  #: Requests a replica takes at once today; infinite where nothing limits it but the target.
+    work: RequestWork  #: The request as it is today.
+    #: model, accelerator: Rows of models and accelerators.
     model: pd.Series
     accelerator: pd.Series
-    small_cost_share: float
+    small_cost_share: float  #: Accelerator time of a request on the smaller model over that of one as it is today.
+    #: first_token_seconds, token_seconds: Latency targets.
     first_token_seconds: float
     token_seconds: float
-    usd_per_accelerator_hour: float
+    usd_per_accelerator_hour: float  #: Price.
 
 
 def lever_savings(traffic: pd.DataFrame, bench: Bench, a: ServingAssumptions) -> Levers:

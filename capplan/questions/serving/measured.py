@@ -4,23 +4,12 @@ import numpy as np
 import pandas as pd
 
 from capplan.questions.serving.roofline import complete
+from capplan.records import word_list
 
 #: What makes measurements one curve: all but the load.
-CURVE = (
-    "model",
-    "accelerator",
-    "accelerators",
-    "engine",
-    "precision",
-    "separate",
-    "tensor_parallel",
-    "data_parallel",
-    "expert_parallel",
-    "decode_workers",
-    "prefill_workers",
-    "prefill_tensor_parallel",
-    "prefill_data_parallel",
-    "prefill_expert_parallel",
+CURVE = word_list(
+    "model accelerator accelerators engine precision separate tensor_parallel data_parallel expert_parallel decode_workers prefill_workers"
+    " prefill_tensor_parallel prefill_data_parallel prefill_expert_parallel"
 )
 TOKENS = ("input_tokens", "output_tokens")
 METRICS = ("first_token_seconds", "token_seconds")

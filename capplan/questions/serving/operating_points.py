@@ -14,23 +14,10 @@ from capplan.questions.serving.performance import MEASURED_FACTOR, UNFINISHED, b
 UNSTATED_PRECISION = "fp8"
 #: Loads that are tried: requests at once in one replica.
 LOADS = (1, *(load for power in range(1, 13) for load in (2**power, 3 * 2 ** (power - 1))))
-COLUMNS = [
-    "accelerator",
-    "accelerators",
-    "engine",
-    "precision",
-    "concurrency",
-    "first_token_seconds",
-    "token_seconds",
-    "first_token_seconds_high",
-    "token_seconds_high",
-    "first_token_width",
-    "token_width",
-    "first_token_error_share",
-    "token_error_share",
-    "basis",
-    "note",
-]
+COLUMNS = (
+    "accelerator accelerators engine precision concurrency first_token_seconds token_seconds first_token_seconds_high token_seconds_high"
+    " first_token_width token_width first_token_error_share token_error_share basis note"
+).split()
 
 
 def service_of(service: pd.Series | pd.DataFrame) -> pd.Series:

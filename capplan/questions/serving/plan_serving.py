@@ -11,7 +11,7 @@ from capplan.questions.serving.autoscale import Replay
 from capplan.questions.serving.choice import length_notes, speed_check, speed_notes
 from capplan.questions.serving.close_look import budget_of, busiest_region, formulas_note, formulas_under_bursts, levers_of, policies_of
 from capplan.questions.serving.cost import feature_costs, fleet_components, loaded_costs
-from capplan.questions.serving.hosted import DAYS, Hosted, host_service, recent_traffic
+from capplan.questions.serving.hosted import DAYS, Hosted, ServingTables, host_service, recent_traffic
 from capplan.questions.serving.latency import Budget
 from capplan.questions.serving.levers import Levers
 from capplan.questions.serving.staffing import held_error_share
@@ -54,16 +54,9 @@ class Serving:
 def plan_serving(
     services: pd.DataFrame,
     workloads: pd.DataFrame,
-    usage: pd.DataFrame,
-    serving_runs: pd.DataFrame,
-    models: pd.DataFrame,
-    accelerators: pd.DataFrame,
-    prices: pd.DataFrame,
-    speeds: pd.DataFrame,
+    tables: ServingTables,
     a: ServingAssumptions,
     *,
-    surfaces: pd.DataFrame,
-    latency_parts: pd.DataFrame,
     other_costs: pd.DataFrame,
     api_usd_per_request: Mapping[str, float] | None = None,
     requests: pd.DataFrame | None = None,
@@ -71,7 +64,6 @@ def plan_serving(
     """Size every hosted service on the last four weeks of its traffic, and look at one of them closely.
 
     Args:
-        prices: From `cheapest_hours`.
         other_costs: Rows of other_costs of one month.
         api_usd_per_request: What a request costs at an API, by workload, for services that are called and not hosted.
         requests: The table requests, where there is a request log: its tokens are held against those the services state.
@@ -85,44 +77,21 @@ def plan_serving(
         raise CapplanError(
             "no service runs on own or rented accelerators (host is api for all of them); set host to self or either in workloads.csv"
         )
-    hosted = {
-        str(row["workload"]): host_service(
-            row, usage, serving_runs, models, accelerators, prices, speeds, a, surfaces=surfaces, latency_parts=latency_parts
-        )
-        for _, row in own.iterrows()
-    }
+    hosted = {str(row["workload"]): host_service(row, tables, a) for _, row in own.iterrows()}
     chosen = _chosen(hosted, a)
     one = hosted[chosen]
     region = busiest_region(one)
-    policies, replay = policies_of(one, region, models, a)
+    policies, replay = policies_of(one, region, tables.models, a)
     bursts = formulas_under_bursts(one, region, a)
-    levers = levers_of(one, region, models, accelerators, a)
-    budget = budget_of(hosted, surfaces, latency_parts, a)
-    served, components = _served(table, hosted, usage, api_usd_per_request or {}, a)
-    costs = loaded_costs(served, components, other_costs, MONTHS, _overhead_share(workloads, usage, speeds, served))
-    checks = pd.concat([speed_check(name, item.choices, speeds) for name, item in hosted.items()], ignore_index=True)
-    return Serving(
-        workload=chosen,
-        region=region,
-        hosted=hosted,
-        policies=policies,
-        replay=replay,
-        bursts=bursts,
-        levers=levers,
-        budget=budget,
-        costs=costs,
-        features=feature_costs(costs, served),
-        speeds=checks,
-        headline=_headline(one, policies, levers, a),
-        notes=(
-            *_basis_notes(hosted),
-            *length_notes(services, requests),
-            *speed_notes(checks),
-            *levers.notes,
-            *replay.notes,
-            formulas_note(bursts, a),
-        ),
-    )
+    levers = levers_of(one, region, tables.models, tables.accelerators, a)
+    budget = budget_of(hosted, tables.surfaces, tables.latency_parts, a)
+    served, components = _served(table, hosted, tables.usage, api_usd_per_request or {}, a)
+    costs = loaded_costs(served, components, other_costs, MONTHS, _overhead_share(workloads, tables.usage, tables.speeds, served))
+    checks = pd.concat([speed_check(name, item.choices, tables.speeds) for name, item in hosted.items()], ignore_index=True)
+    notes = *_basis_notes(hosted), *length_notes(services, requests), *speed_notes(checks), *levers.notes, *replay.notes
+    features, headline = feature_costs(costs, served), _headline(one, policies, levers, a)
+    looked = policies, replay, bursts, levers, budget
+    return Serving(chosen, region, hosted, *looked, costs, features, checks, headline, (*notes, formulas_note(bursts, a)))
 
 
 def _chosen(hosted: Mapping[str, Hosted], a: ServingAssumptions) -> str:

@@ -19,20 +19,15 @@ ARITHMETIC_SHARE, BANDWIDTH_SHARE = 0.6, 0.8
 
 @dataclass(frozen=True)
 class RequestWork:
-    """What one request is, for the machine.
+    """What one request is, for the machine."""
 
-    Args:
-        input_tokens, output_tokens: Mean tokens.
-        cached_share: Share of input tokens whose prefill is found in a cache.
-        precision: Number format of the weights.
-        draft_tokens, acceptance_share, draft_cost_share: Speculative decoding: tokens proposed at a time, chance that one is accepted, time
-            of a draft step over a step of the model.
-    """
-
+    #: input_tokens, output_tokens: Mean tokens.
     input_tokens: float
     output_tokens: float
-    cached_share: float = 0.0
-    precision: str = "fp8"
+    cached_share: float = 0.0  #: Share of input tokens whose prefill is found in a cache.
+    precision: str = "fp8"  #: Number format of the weights.
+    #: draft_tokens, acceptance_share, draft_cost_share: Speculative decoding: tokens proposed at a time, chance that one is accepted, time
+    #: of a draft step over a step of the model.
     draft_tokens: int = 0
     acceptance_share: float = 0.7
     draft_cost_share: float = 0.05

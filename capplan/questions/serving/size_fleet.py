@@ -1,5 +1,6 @@
 """Fleet sizing: an operating point within the latency target, and whole replicas for each hour of traffic."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,21 +101,20 @@ def size_fleet(
     serving_runs: pd.DataFrame,
     a: ServingAssumptions,
     *,
-    models: pd.DataFrame | None = None,
-    accelerators: pd.DataFrame | None = None,
+    facts: Mapping[str, pd.DataFrame] | None = None,
     names: list[str] | None = None,
     outside_seconds: float = 0.0,
 ) -> pd.DataFrame:
     """Say how many accelerators serve this traffic within its latency target, hour by hour.
 
     Of the operating points that keep the targets of the service, the one whose fleet has fewest accelerators over all hours is taken;
-    replicas
-    are sized by `staff_fleet`.
+    replicas are sized by `staff_fleet`.
 
     Args:
         service: A row of services: model, tokens of a request, latency targets.
         traffic: hour and requests, or rows of usage of this workload.
-        models, accelerators, names: As in `operating_points`.
+        facts: Tables models and accelerators; the reference facts where none are given.
+        names: As in `operating_points`.
         outside_seconds: What network, retrieval, guardrails and the like take of the target for the first token.
 
     Returns:
@@ -125,25 +125,8 @@ def size_fleet(
         CapplanError: If the model is unknown or fits no machine, no machine meets the target (saying which part of the budget breaks), or
             traffic is missing or negative.
     """
-    return fleet_of(
-        service, traffic, serving_runs, a, models=models, accelerators=accelerators, names=names, outside_seconds=outside_seconds
-    ).hours
-
-
-def fleet_of(
-    service: pd.Series | pd.DataFrame,
-    traffic: pd.DataFrame,
-    serving_runs: pd.DataFrame,
-    a: ServingAssumptions,
-    *,
-    models: pd.DataFrame | None = None,
-    accelerators: pd.DataFrame | None = None,
-    names: list[str] | None = None,
-    outside_seconds: float = 0.0,
-) -> Fleet:
-    """Size a fleet as `size_fleet` does, and return it with its operating point and a headline."""
-    row = service_of(service)
-    points = operating_points(row, serving_runs, a, models=models, accelerators=accelerators, names=names)
+    row, facts = service_of(service), facts or {}
+    points = operating_points(row, serving_runs, a, models=facts.get("models"), accelerators=facts.get("accelerators"), names=names)
     first, token = targets_of(row, a)
     if outside_seconds >= first:
         raise CapplanError(
@@ -153,7 +136,7 @@ def fleet_of(
     part = feasible_points(within_limit(points, row), float(row["output_tokens"]), first - outside_seconds, token)
     requests = checked_traffic(traffic)["requests"].to_numpy(dtype=float)
     place, _ = cheapest_point(part, [requests], first - outside_seconds, a)
-    return staff_fleet(traffic, part.iloc[place], float(row["output_tokens"]), first - outside_seconds, a)
+    return staff_fleet(traffic, part.iloc[place], float(row["output_tokens"]), first - outside_seconds, a).hours
 
 
 def unit_costs(

@@ -15,18 +15,13 @@ MOST_STEPS = 1_000_000
 
 @dataclass(frozen=True)
 class Load:
-    """Accelerators that inference needs, as steps.
+    """Accelerators that inference needs, as steps."""
 
-    Args:
-        start, end: Seconds since the first submission; each step ends where the next one begins.
-        accelerators: Needed in the step.
-        notes: How the load was laid over the trace.
-    """
-
+    #: start, end: Seconds since the first submission; each step ends where the next one begins.
     start: np.ndarray
     end: np.ndarray
-    accelerators: np.ndarray
-    notes: tuple[str, ...]
+    accelerators: np.ndarray  #: Needed in the step.
+    notes: tuple[str, ...]  #: How the load was laid over the trace.
 
     def within(self, seconds: float) -> np.ndarray:
         """Return how long each step lasts inside the first `seconds`."""

@@ -90,7 +90,6 @@ def split_fleet(
         inference_load: [time, accelerators]: accelerators that inference needs in each interval, of the fleet's commonest kind (or [hour,
             accelerators]).
         jobs, nodes: Tables jobs and nodes; nodes is the whole fleet.
-        speeds: Table speeds, for fleets of several kinds.
         search: Look for the smallest fleet of each arrangement that meets both targets, and for where lending loses? It takes some thirty
             simulations.
 

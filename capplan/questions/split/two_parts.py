@@ -112,16 +112,11 @@ def divide(nodes: pd.DataFrame, peak: float, a: SplitAssumptions) -> Fleet:
 
 @dataclass(frozen=True)
 class Handover:
-    """Which nodes change hands, and when.
+    """Which nodes change hands, and when."""
 
-    Args:
-        nodes: Names of the nodes that may, in the order in which they are lent first and asked back last.
-        sizes: Their accelerators.
-        time, lent: Steps, in seconds since the first submission: from each time on, so many of them are lent.
-    """
-
-    nodes: np.ndarray
-    sizes: np.ndarray
+    nodes: np.ndarray  #: Names of the nodes that may, in the order in which they are lent first and asked back last.
+    sizes: np.ndarray  #: Their accelerators.
+    #: time, lent: Steps, in seconds since the first submission: from each time on, so many of them are lent.
     time: np.ndarray
     lent: np.ndarray
 

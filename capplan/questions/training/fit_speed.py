@@ -4,25 +4,13 @@ import numpy as np
 import pandas as pd
 
 from capplan.questions.training.speed import CLOCKED, PARTS, POWER_PRIOR, PRIORS, Factors, clock_factor, step_parts
+from capplan.records import word_list
 
 #: How strongly a factor is held to where it is sought from, and the error (logarithm) from which one counts less than its square.
 PULL, LARGE_ERROR = 0.35, 0.15
-WORK = (
-    "parameters",
-    "active",
-    "expert_parameters",
-    "layers",
-    "width",
-    "attention_width",
-    "kv_width",
-    "vocabulary",
-    "experts",
-    "experts_per_token",
-    "sequence_length",
-    "batch_sequences",
-    "micro_batch",
-    "again",
-    "rate",
+WORK = word_list(
+    "parameters active expert_parameters layers width attention_width kv_width vocabulary experts experts_per_token sequence_length"
+    " batch_sequences micro_batch again rate"
 )
 CHIP = ("bf16_rate", "bandwidth", "link", "network", "domain", "power_w")
 LAYOUT = ("used", "tensor", "pipeline", "context", "expert", "data", "stage", "micro_batches", "bubble")

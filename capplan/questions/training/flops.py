@@ -66,54 +66,6 @@ def run_exaflop(parameters: Any, tokens: Any, **shape: Any) -> Any:
     return operations_per_token(parameters, **shape) * np.asarray(check_tokens(tokens), dtype=float)[()] / EXA
 
 
-def transformer_parameters(layers: int, width: int, vocabulary: int, sequence_length: int) -> float:
-    r"""Count the parameters of a dense transformer with four-fold feed-forward width and learnt positions.
-
-    .. math:: P = 12 L h^2\left(1 + \frac{13}{12h} + \frac{V + s}{12 L h}\right)
-
-    Args:
-        layers, width, vocabulary, sequence_length (L, h, V, s):
-
-    Source: D. Narayanan et al., Efficient large-scale language model training on GPU clusters using Megatron-LM, SC21, equation 2.
-
-    Examples:
-        >>> f"{transformer_parameters(96, 12288, 51200, 2048):.4g}"
-        '1.746e+11'
-    """
-    return 12 * layers * width**2 * (1 + 13 / (12 * width) + (vocabulary + sequence_length) / (12 * layers * width))
-
-
-def iteration_operations(
-    batch_sequences: float, sequence_length: int, layers: int, width: int, vocabulary: int, *, recompute: bool = True
-) -> float:
-    r"""Count the operations of one optimiser step of a dense transformer, with the output layer.
-
-    .. math:: F = 96 B s L h^2\left(1 + \frac{s}{6h} + \frac{V}{16 L h}\right)
-
-    with 72 instead of 96 where nothing is computed again.
-
-    Args:
-        batch_sequences (B): Sequences in a step.
-        sequence_length, layers, width, vocabulary (s, L, h, V):
-        recompute: Is the forward pass done twice?
-
-    Source: D. Narayanan et al., SC21, equation 3.
-
-    Examples:
-        >>> f"{iteration_operations(1536, 2048, 80, 12288, 51200):.4g}"
-        '3.761e+18'
-    """
-    factor = 96 if recompute else 72
-    return (
-        factor
-        * batch_sequences
-        * sequence_length
-        * layers
-        * width**2
-        * (1 + sequence_length / (6 * width) + vocabulary / (16 * layers * width))
-    )
-
-
 def utilisation_share(tokens_per_second: Any, per_token: Any, accelerators: Any, peak_tflops: Any) -> Any:
     r"""Say which share of the peak a measured run reaches: MFU with model operations, HFU with hardware operations.
 
@@ -182,20 +134,6 @@ def run_usd(accelerator_hours: Any, usd_per_accelerator_hour: Any) -> Any:
     if (hours < 0).any():
         raise CapplanError(f"accelerator_hours = {hours.min():g}: hours cannot be negative")
     return float((hours * np.asarray(usd_per_accelerator_hour, dtype=float)).sum())
-
-
-def run_energy_mwh(accelerator_hours: Any, power_w: Any, pue: float) -> Any:
-    r"""Say how much electricity the accelerators of a run take, with the building's overhead.
-
-    .. math:: E = H\,P\,\text{PUE}
-
-    Source: H. Touvron et al., LLaMA, 2023, section 6 (400 W, PUE 1.1).
-
-    Examples:
-        >>> round(float(run_energy_mwh(82_432, 400, 1.1)))
-        36
-    """
-    return np.asarray(accelerator_hours, dtype=float)[()] * power_w / 1e6 * pue
 
 
 def check_parameters(parameters: Any) -> Any:

@@ -6,7 +6,7 @@ import pandas as pd
 from capplan.book.assumptions.training import TrainingAssumptions
 from capplan.questions.training.architecture import Shape
 from capplan.questions.training.layout import RUNGS, layouts
-from capplan.questions.training.plan_run import machine_of
+from capplan.questions.training.offered import machine_of
 
 #: Speeds that differ by less than this share are told as equal.
 SAME_SPEED = 0.005
@@ -33,29 +33,10 @@ def ladder(shape: Shape, precision: str, sku: pd.Series, count: int, chosen: pd.
     best = table.sort_values(["place", "chosen", "fits", "order"], ascending=[True, False, False, True], kind="stable")
     best = best.drop_duplicates(["rung", "recompute"])
     best["verdict"] = _verdicts(best)
-    columns = [
-        "rung",
-        "recompute",
-        "verdict",
-        "tensor",
-        "pipeline",
-        "data",
-        "stage",
-        "weights_gib",
-        "gradients_gib",
-        "optimiser_gib",
-        "activations_gib",
-        "memory_gib",
-        "room_gib",
-        "fits",
-        "chosen",
-        "bubble_share",
-        "kept_share",
-        "needed_network_gbps",
-        "network_gbps",
-        "needed_link_gbps",
-        "link_gbps",
-    ]
+    columns = (
+        "rung recompute verdict tensor pipeline data stage weights_gib gradients_gib optimiser_gib activations_gib memory_gib room_gib fits"
+        " chosen bubble_share kept_share needed_network_gbps network_gbps needed_link_gbps link_gbps"
+    ).split()
     return best[columns].reset_index(drop=True)
 
 

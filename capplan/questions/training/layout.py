@@ -110,7 +110,6 @@ def layouts(shape: Shape, precision: str, machine: Machine, counts: Any, a: Trai
     Args:
         shape, precision: Architecture and number format.
         counts (n): Numbers of accelerators.
-        a: Batch, sequence, recomputation, memory kept free.
 
     Returns:
         DataFrame: accelerators, rung, recompute, tensor, pipeline, interleaved, context, expert, data, stage,

@@ -23,19 +23,14 @@ Published = Mapping[tuple[str, str], Mapping[int, float]]
 
 @dataclass(frozen=True)
 class Rates:
-    """TFLOP/s of one accelerator by count.
+    """TFLOP/s of one accelerator by count."""
 
-    Args:
-        low, value, high: Ends and middle of a band of nine in ten.
-        basis: stated, measured (a published run like this one), calibrated or modelled.
-        corrected: Did the gate move the value?
-    """
-
+    #: low, value, high: Ends and middle of a band of nine in ten.
     low: np.ndarray
     value: np.ndarray
     high: np.ndarray
-    basis: np.ndarray
-    corrected: np.ndarray
+    basis: np.ndarray  #: stated, measured (a published run like this one), calibrated or modelled.
+    corrected: np.ndarray  #: Did the gate move the value?
 
 
 def published_rates(
@@ -46,7 +41,6 @@ def published_rates(
     Args:
         speeds: Table training_speeds; None = nothing is published.
         model, shape: The run's; a size other than the model's is another model.
-        a: Sequence, batch, and how operations are counted.
     """
     if speeds is None or models is None or model is None or model not in set(models["model"]):
         return {}

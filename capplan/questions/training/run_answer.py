@@ -8,17 +8,16 @@ import pandas as pd
 
 from capplan.book.assumptions.training import TrainingAssumptions
 from capplan.errors import CapplanError, nearest
-from capplan.questions.scaling import ScalingFit
-from capplan.questions.training.architecture import Shape, shape_of
-from capplan.questions.training.flops import EXA, operations_per_token
+from capplan.questions.training.flops import operations_per_token
+from capplan.questions.training.job import DAY, Job, job_of
 from capplan.questions.training.ladder import ladder
-from capplan.questions.training.plan_run import as_run, checked_precision, curve_of, days_available, machine_table, plan_run, run_work
-from capplan.questions.training.storage import run_storage
+from capplan.questions.training.offered import TrainingTables, machine_table
+from capplan.questions.training.plan_run import curve_of, plan_run
+from capplan.questions.training.storage import checkpoint_gib, run_storage
 from capplan.questions.training.sweeps import plan_sweep
 from capplan.questions.training.ways import compare_ways
 from capplan.text import money
 
-DAY = pd.Timedelta(days=1)
 #: How far beyond the largest run a missed deadline is looked for.
 BEYOND = 16
 #: On what a speed rests, in words.
@@ -63,84 +62,64 @@ class RunStudy:
     notes: tuple[str, ...]
 
 
-def study_run(
-    run: Any,
-    skus: pd.DataFrame,
-    scaling: ScalingFit | None,
-    goodput: pd.DataFrame | None,
-    prices: pd.DataFrame,
-    a: TrainingAssumptions,
-    *,
-    accelerators: pd.DataFrame | None = None,
-    models: pd.DataFrame | None = None,
-    speeds: pd.DataFrame | None = None,
-) -> RunStudy:
+def study_run(run: Any, tables: TrainingTables, a: TrainingAssumptions) -> RunStudy:
     """Say what a training run needs: machines, days, money, memory, storage; and what else would do.
-
-    Args:
-        run, skus, scaling, goodput, prices, a, accelerators, models: As in `plan_run`.
 
     Raises:
         CapplanError: As `plan_run`; and where no machine fits the run on the count the scenario sets.
     """
-    row = as_run(run, models)
-    precision, available = checked_precision(row), days_available(row)
-    shape = shape_of(float(row["parameters"]), row.get("model"), models, row.get("parameters_total"))
-    exaflop = run_work(row, shape, a)
-    tokens = float(row["tokens"]) if "tokens" in row else exaflop * EXA / float(operations_per_token(shape.active))
-    frontier = plan_run(row, skus, scaling, goodput, prices, a, accelerators=accelerators, models=models, speeds=speeds)
-    looked = frontier
-    if a.planned_accelerators is not None:
-        looked = plan_run(
-            row, skus, scaling, goodput, prices, a, accelerators=accelerators, models=models, speeds=speeds, counts=a.planned_accelerators
-        )
+    job = job_of(run, tables, a)
+    frontier = plan_run(job.row, tables, a)
+    looked = frontier if a.planned_accelerators is None else plan_run(job.row, tables, a, a.planned_accelerators)
     choice = _best(looked)
     machines = pd.concat([_best(part) for _, part in looked.groupby("sku", sort=True)]).sort_values(
         ["meets_deadline", "usd", "sku"], ascending=[False, True, True], kind="stable", ignore_index=True
     )
     chosen = choice.iloc[0]
-    remedies = _remedies(row, choice, frontier, available, tokens, (skus, scaling, goodput, prices, a, accelerators, models, speeds))
-    name = str(row.get("run_id", "the run"))
-    sku = machine_table(skus, accelerators, prices, precision).set_index("sku", drop=False).loc[chosen["sku"]]
-    rungs = ladder(shape, precision, sku, int(chosen["accelerators"]), chosen, a)
+    remedies = _remedies(job, tables, choice, frontier, a)
+    sku = machine_table(tables.skus, tables.accelerators, tables.prices, job.precision).set_index("sku", drop=False).loc[chosen["sku"]]
     storage = run_storage(
-        shape,
-        precision,
-        tokens,
-        tokens / (chosen["days"] * 86400 * chosen["goodput_share"]),
+        checkpoint_gib(job.shape.parameters, job.precision),
+        job.tokens,
+        job.tokens / (chosen["days"] * 86400 * chosen["goodput_share"]),
         int(chosen["machines"]),
-        _interval(goodput, chosen, a),
+        _interval(tables.goodput, chosen, a),
         float(chosen["days"]),
         a,
     )
     usd = float(chosen["usd_per_accelerator_hour"])
     room = float(sku["accelerator_memory_gib"]) * (1 - a.memory_reserve_share)
-    facts = {
-        "run_id": name,
-        "parameters": shape.active,
-        "parameters_total": shape.parameters,
-        "tokens": tokens,
-        "exaflop": exaflop,
-        "precision": precision,
-        "start": row.get("start", pd.NaT),
-        "deadline": row.get("deadline", pd.NaT),
-        "days_available": available,
-        "usd_per_exaflop": float(chosen["usd"]) / exaflop,
-        "usd_per_billion_tokens": float(chosen["usd"]) / tokens * 1e9,
-    }
     return RunStudy(
-        run=pd.DataFrame([facts]),
+        run=_facts(job, float(chosen["usd"])),
         frontier=frontier,
         choice=choice,
         machines=machines,
-        rungs=rungs,
+        rungs=ladder(job.shape, job.precision, sku, int(chosen["accelerators"]), chosen, a),
         remedies=remedies,
         storage=storage,
         sweeps=plan_sweep(usd / float(chosen["goodput_share"]), a),
-        ways=compare_ways(shape, precision, exaflop, float(chosen["tflops_per_accelerator"]), usd, room, a),
-        headline=_headline(name, chosen, available, remedies),
-        notes=(*_notes(shape, chosen, frontier, scaling, goodput, exaflop, a), _storage_note(storage, int(chosen["machines"]), a)),
+        ways=compare_ways(job.shape, job.precision, job.exaflop, float(chosen["tflops_per_accelerator"]), usd, room, a),
+        headline=_headline(job.name, chosen, job.days_available, remedies),
+        notes=(*_notes(job, tables, chosen, frontier, a), _storage_note(storage, int(chosen["machines"]), a)),
     )
+
+
+def _facts(job: Job, usd: float) -> pd.DataFrame:
+    """Return the run as it is planned, with what a unit of its work costs."""
+    facts = {
+        "run_id": job.name,
+        "parameters": job.shape.active,
+        "parameters_total": job.shape.parameters,
+        "tokens": job.tokens,
+        "exaflop": job.exaflop,
+        "precision": job.precision,
+        "start": job.row.get("start", pd.NaT),
+        "deadline": job.row.get("deadline", pd.NaT),
+        "days_available": job.days_available,
+        "usd_per_exaflop": usd / job.exaflop,
+        "usd_per_billion_tokens": usd / job.tokens * 1e9,
+    }
+    return pd.DataFrame([facts])
 
 
 def _best(table: pd.DataFrame) -> pd.DataFrame:
@@ -152,11 +131,11 @@ def _best(table: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(["days", "usd", "sku"], kind="stable").head(1).reset_index(drop=True)
 
 
-def _interval(goodput: pd.DataFrame | None, chosen: pd.Series, a: TrainingAssumptions) -> float:
+def _interval(goodput: pd.DataFrame | float | None, chosen: pd.Series, a: TrainingAssumptions) -> float:
     """Work between two checkpoints in minutes: the scenario's, or the one that goodput was measured with nearest to the chosen count."""
     if a.checkpoint_interval_minutes > 0:
         return a.checkpoint_interval_minutes
-    if goodput is None or "interval_minutes" not in goodput:
+    if not isinstance(goodput, pd.DataFrame) or "interval_minutes" not in goodput:
         return float("inf")
     rows = goodput[goodput["offer_id"] == chosen["offer_id"]]
     if rows.empty:
@@ -165,21 +144,19 @@ def _interval(goodput: pd.DataFrame | None, chosen: pd.Series, a: TrainingAssump
     return float(rows.loc[closest, "interval_minutes"])
 
 
-def _remedies(
-    row: dict[str, Any], choice: pd.DataFrame, frontier: pd.DataFrame, available: float, tokens: float, inputs: tuple[Any, ...]
-) -> pd.DataFrame:
+def _remedies(job: Job, tables: TrainingTables, choice: pd.DataFrame, frontier: pd.DataFrame, a: TrainingAssumptions) -> pd.DataFrame:
     """Say what would meet a deadline that is missed: accelerators, utilisation, tokens, or another day."""
     columns = ["change", "now", "needed", "possible", "says"]
     chosen = choice.iloc[0]
     if chosen["meets_deadline"]:
         return pd.DataFrame(columns=columns)
-    skus, scaling, goodput, prices, a, accelerators, models, speeds = inputs
+    available, tokens = job.days_available, job.tokens
     ratio = float(chosen["days"]) / available
     rows: list[tuple[str, float, float, bool, str]] = []
     wider = frontier
     if not wider["meets_deadline"].any():
         more = a.model_copy(update={"run_maximum_accelerators": min(a.run_maximum_accelerators * BEYOND, 1_000_000)})
-        wider = plan_run(row, skus, scaling, goodput, prices, more, accelerators=accelerators, models=models, speeds=speeds)
+        wider = plan_run(job.row, tables, more)
     enough = wider[wider["meets_deadline"]]
     now = float(chosen["accelerators"])
     if len(enough):
@@ -193,8 +170,8 @@ def _remedies(
     rows.append(("utilisation", kept, share, share <= HIGHEST_MFU, f"a utilisation of {share:.0%} instead of {kept:.0%}"))
     rows.append(("tokens", tokens, tokens / ratio, True, f"{_count(tokens / ratio)} tokens instead of {_count(tokens)}"))
     late = float(np.ceil(chosen["days"] - available))
-    if "deadline" in row:
-        day = pd.Timestamp(row["deadline"]) + late * DAY
+    if "deadline" in job.row:
+        day = pd.Timestamp(job.row["deadline"]) + late * DAY
         rows.append(("deadline", available, available + late, True, f"a deadline of {day:%Y-%m-%d}, or a start {late:.0f} days earlier"))
     return pd.DataFrame(rows, columns=columns)
 
@@ -213,16 +190,9 @@ def _headline(name: str, chosen: pd.Series, available: float, remedies: pd.DataF
     )
 
 
-def _notes(
-    shape: Shape,
-    chosen: pd.Series,
-    frontier: pd.DataFrame,
-    scaling: ScalingFit | None,
-    goodput: pd.DataFrame | None,
-    exaflop: float,
-    a: TrainingAssumptions,
-) -> tuple[str, ...]:
+def _notes(job: Job, tables: TrainingTables, chosen: pd.Series, frontier: pd.DataFrame, a: TrainingAssumptions) -> tuple[str, ...]:
     """State what was assumed."""
+    shape, scaling = job.shape, tables.scaling
     notes = [shape.note] if shape.note else []
     attention = float(
         operations_per_token(shape.active, layers=shape.layers, width=shape.attention_width, sequence_length=a.sequence_length)
@@ -230,7 +200,7 @@ def _notes(
         - 1
     )
     notes.append(
-        f"The run is {exaflop:,.0f} exaflop, {'with' if a.attention_operations else 'without'} the products of attention, which add"
+        f"The run is {job.exaflop:,.0f} exaflop, {'with' if a.attention_operations else 'without'} the products of attention, which add"
         f" {attention:.0%} at sequences of {a.sequence_length:,} tokens; the demand forecast counts 6 x parameters x tokens."
     )
     if chosen["recompute"] == "full":
@@ -245,7 +215,7 @@ def _notes(
         if chosen["accelerators"] > largest:
             notes.append(f"The chosen {int(chosen['accelerators']):,} accelerators lie beyond it: extrapolated.")
     notes.append("The run is priced as if its machines were taken for it alone; the purchase plan uses what is there and shares contracts.")
-    if goodput is None:
+    if tables.goodput is None:
         notes.append("No failures are known: nothing is lost to them, nor to checkpoints.")
     if chosen["term"] == "spot":
         notes.append("Whether that many spot machines can be had for so long is not asked here; spot may be gone in any hour.")

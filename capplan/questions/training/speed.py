@@ -6,22 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from capplan.records import word_list
+
 #: Parts of a step, in the order of their factors.
-PARTS = (
-    "matrices",
-    "experts",
-    "output",
-    "attention",
-    "memory",
-    "routing",
-    "exchange",
-    "remote_exchange",
-    "launch",
-    "tensor",
-    "context",
-    "synchronise",
-    "optimiser",
-    "weights",
+PARTS = word_list(
+    "matrices experts output attention memory routing exchange remote_exchange launch tensor context synchronise optimiser weights"
 )
 #: Parts that are arithmetic or as good as: a chip with less power for its peak clocks lower in them.
 CLOCKED = PARTS[:4]
@@ -42,22 +31,17 @@ EXCHANGED_BYTES, TENSOR_BYTES, CONTEXT_BYTES = 8, 16, 12
 
 @dataclass(frozen=True)
 class Chip:
-    """An accelerator, as speed needs it.
-
-    Args:
-        name:
-        bf16_tflops, fp8_tflops, fp4_tflops: Dense peaks; where it has no smaller format, the next wider one's.
-        bandwidth_gbps, power_w: Memory and power.
-        link_domain: Accelerators that fast links join (72 in an NVL72 rack); at least those of a machine.
-    """
+    """An accelerator, as speed needs it."""
 
     name: str
+    #: bf16_tflops, fp8_tflops, fp4_tflops: Dense peaks; where it has no smaller format, the next wider one's.
     bf16_tflops: float
     fp8_tflops: float
     fp4_tflops: float
+    #: bandwidth_gbps, power_w: Memory and power.
     bandwidth_gbps: float
     power_w: float
-    link_domain: float
+    link_domain: float  #: Accelerators that fast links join (72 in an NVL72 rack); at least those of a machine.
 
     def peak(self, precision: str) -> float:
         """Return the dense peak of a format in TFLOP/s."""

@@ -7,7 +7,7 @@ import pandas as pd
 
 from capplan.book.assumptions.training import TrainingAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.training.architecture import GIB, Shape, parameter_bytes
+from capplan.questions.training.architecture import GIB, parameter_bytes
 
 GIGA = 1e9
 
@@ -47,20 +47,14 @@ def transfer_days(gib: Any, gbps: Any, efficiency_share: float = 1.0) -> Any:
 
 
 def run_storage(
-    shape: Shape,
-    precision: str,
-    tokens: float,
-    tokens_per_second: float,
-    machines: int,
-    interval_minutes: float,
-    days: float,
-    a: TrainingAssumptions,
+    checkpoint: float, tokens: float, tokens_per_second: float, machines: int, interval_minutes: float, days: float, a: TrainingAssumptions
 ) -> pd.DataFrame:
     r"""Say what a run asks of storage and network.
 
     .. math:: B_\text{burst} = S/\delta,\qquad B_\text{mean} = S/(\tau + \delta),\qquad B_\text{data} = x\,b
 
     Args:
+        checkpoint (S): GiB of one checkpoint, see `checkpoint_gib`.
         tokens_per_second (x): While it trains.
         interval_minutes (tau): Work between two checkpoints; infinite = none is written.
         a: Write time (delta), bytes of a token (b), network for transfers.
@@ -68,12 +62,11 @@ def run_storage(
     Returns:
         DataFrame: quantity, value, unit.
     """
-    size = checkpoint_gib(shape.parameters, precision)
-    gigabytes = size * GIB / GIGA
+    gigabytes = checkpoint * GIB / GIGA
     data = tokens * a.token_bytes / GIB
     written = days * 1440 / (interval_minutes + a.checkpoint_write_seconds / 60)
     rows = [
-        ("One checkpoint", size, "GiB"),
+        ("One checkpoint", checkpoint, "GiB"),
         ("Write rate while a checkpoint is written", gigabytes / a.checkpoint_write_seconds, "GB/s"),
         ("The same for each machine", gigabytes / a.checkpoint_write_seconds / machines, "GB/s"),
         ("Write rate on average", gigabytes / (interval_minutes * 60 + a.checkpoint_write_seconds), "GB/s"),
@@ -82,6 +75,6 @@ def run_storage(
         ("Read rate of training data", tokens_per_second * a.token_bytes / GIGA, "GB/s"),
         ("The same for each machine", tokens_per_second * a.token_bytes / GIGA / machines, "GB/s"),
         (f"Bringing the data in over {a.transfer_gbps:g} Gbit/s", float(transfer_days(data, a.transfer_gbps)), "days"),
-        (f"Moving one checkpoint over {a.transfer_gbps:g} Gbit/s", float(transfer_days(size, a.transfer_gbps)) * 24, "h"),
+        (f"Moving one checkpoint over {a.transfer_gbps:g} Gbit/s", float(transfer_days(checkpoint, a.transfer_gbps)) * 24, "h"),
     ]
     return pd.DataFrame(rows, columns=["quantity", "value", "unit"])

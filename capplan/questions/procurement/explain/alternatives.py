@@ -15,6 +15,7 @@ from capplan.optimize.program import Solution, TwoStage, blended_cost, expected_
 from capplan.optimize.solver import InfeasibleError
 from capplan.quantiles import weighted_quantiles
 from capplan.questions.procurement.answer_tables import expected_use
+from capplan.questions.procurement.decide import Decided
 from capplan.questions.procurement.explain.dispatch import Court
 from capplan.questions.procurement.program.agreement_proof import best_plan, row_prices
 from capplan.questions.procurement.program.budget_proof import solve_within_budgets
@@ -62,26 +63,16 @@ class Excess(NamedTuple):
 Served = tuple[np.ndarray, np.ndarray, sparse.csr_matrix]
 
 
-def compare_alternatives(
-    work: Work,
-    choices: Choices,
-    recourse: Recourse,
-    model: Model,
-    solution: Solution,
-    a: ProcurementAssumptions,
-    *,
-    signed: bool,
-    further: Sequence[tuple[str, np.ndarray, str]] = (),
-) -> pd.DataFrame:
+def compare_alternatives(found: Decided, further: Sequence[tuple[str, np.ndarray, str]] = ()) -> pd.DataFrame:
     """Cost the plan beside what else could be done, all by the dispatch that the plan gets (`dispatch.Court`).
 
     Args:
-        signed: Are there contracts that could be renewed?
         further: Other first stages to hold against the plan: name, first stage, meaning.
 
     Returns:
         DataFrame: Columns as in `answer.Purchases.alternatives`; the plan is the first row.
     """
+    work, choices, recourse, model, solution, a = found.work, found.choices, found.recourse, found.model, found.solution, found.assumptions
     program = model.program
     court, free = Court(model, program, solution, a), Court(model, uncapped(program, recourse, work), solution, a)
     mean_plan = solve_within_budgets(mean_program(program), model.soft, 0.0, a.tail_share, BESIDE * a.gap_share, solution.warm, exact=False)
@@ -93,7 +84,7 @@ def compare_alternatives(
         ("do_nothing", nothing, court, "no purchase and no renewal; by the hour within today's caps, the rest left undone"),
         ("all_on_demand", nothing, free, "no purchase and no renewal, if on demand had no cap"),
     ]
-    if signed:
+    if (found.market.holdings["kind"] == "contract").any():
         words = "every contract that ends is renewed" if renewals.any() else "no contract ends in time to be renewed"
         all_of_them = np.where(renewals, choices.table["maximum_lots"].to_numpy(float), 0.0)
         renewed = model.first_stage(np.maximum(program.lower[model.position], all_of_them))

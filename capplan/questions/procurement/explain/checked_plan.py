@@ -16,6 +16,7 @@ from capplan.questions.procurement.explain.proposed import Matched, match_rows
 from capplan.questions.procurement.program.agreement_proof import best_plan
 from capplan.questions.procurement.program.first_stage import Model
 from capplan.questions.procurement.program.limit_scope import named_in
+from capplan.records import word_list
 from capplan.text import counted, listed, money
 
 #: In which unit a limit of each kind is exceeded.
@@ -29,32 +30,16 @@ UNITS = {
 BROKEN = ["constraint", "name", "quarter", "limit", "over", "unit", "forbids", "words", "file", "row"]
 ROWS = ["file", "row", "offer_id", "quarter", "lots", "machines", "accelerators", "usd", "sign_by", "submit_by", "counted", "in_order"]
 #: Measures of cost that are held against the proven plan's.
-MEASURES = (
-    "expected_usd",
-    "cvar_usd",
-    "p10_usd",
-    "p90_usd",
-    "worst_usd",
-    "objective_usd",
-    "spend_usd",
-    "shortfall_usd",
-    "beyond_horizon_usd",
-)
+MEASURES = word_list("expected_usd cvar_usd p10_usd p90_usd worst_usd objective_usd spend_usd shortfall_usd beyond_horizon_usd")
 
 
 @dataclass(frozen=True)
 class Currency:
-    """In what the amounts of a check are said.
+    """In what the amounts of a check are said."""
 
-    Args:
-        name: Three letters.
-        usd: Dollars for one unit of it, on the day of the plan.
-        usd_by_quarter: The same by quarter, for what is held by the quarter.
-    """
-
-    name: str = "USD"
-    usd: float = 1.0
-    usd_by_quarter: Mapping[str, float] = field(default_factory=dict)
+    name: str = "USD"  #: Three letters.
+    usd: float = 1.0  #: Dollars for one unit of it, on the day of the plan.
+    usd_by_quarter: Mapping[str, float] = field(default_factory=dict)  #: The same by quarter, for what is held by the quarter.
 
     def amount(self, usd: float, quarter: str = "") -> float:
         """Convert dollars."""

@@ -24,19 +24,13 @@ COLUMNS = ["branch", "probability", "demand_share", "offer_id", "kind", "quarter
 
 
 class Branches(NamedTuple):
-    """The plan whose later purchases follow demand.
+    """The plan whose later purchases follow demand."""
 
-    Args:
-        table: branch ("now" for what is signed before the review, else 1 for the lowest demand up), probability, demand_share
-            (accelerator-hours up to the review, relative to the mean of all paths), offer_id, kind, quarter, lots, accelerators, usd,
-            sign_by, firm.
-        information: Rows for `answer.Purchases.information`.
-        notes: What the reader must know.
-    """
-
+    #: branch ("now" for what is signed before the review, else 1 for the lowest demand up), probability, demand_share (accelerator-hours up
+    #: to the review, relative to the mean of all paths), offer_id, kind, quarter, lots, accelerators, usd, sign_by, firm.
     table: pd.DataFrame
-    information: pd.DataFrame
-    notes: tuple[str, ...]
+    information: pd.DataFrame  #: Rows for `answer.Purchases.information`.
+    notes: tuple[str, ...]  #: What the reader must know.
 
 
 def demand_branches(work: Work, known_quarters: int, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -88,7 +82,6 @@ def plan_branches(
 
     Args:
         work, choices, model, solution: The problem, and its solution in which every purchase is the same on all paths.
-        a: Branches, review interval, risk weight, gap.
 
     Returns:
         Branches or None: None where there is one branch only, or nothing is left to decide later.

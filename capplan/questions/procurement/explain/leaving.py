@@ -13,25 +13,10 @@ from capplan.questions.procurement.supply.departures import DEPARTURE, EXCHANGE,
 from capplan.records import records
 from capplan.text import money
 
-COLUMNS = [
-    "contract_id",
-    "what",
-    "provider",
-    "accelerator",
-    "quarter",
-    "day",
-    "machines",
-    "of_machines",
-    "accelerators",
-    "not_owed_usd",
-    "exit_usd",
-    "saves_usd",
-    "submit_by",
-    "sign_by",
-    "firm",
-    "offer_id",
-    "lots",
-]
+COLUMNS = (
+    "contract_id what provider accelerator quarter day machines of_machines accelerators not_owed_usd exit_usd saves_usd submit_by sign_by"
+    " firm offer_id lots"
+).split()
 
 
 def departure_table(choices: Choices, model: Model, solution: Solution, evaluator: Evaluator, a: ProcurementAssumptions) -> pd.DataFrame:

@@ -28,17 +28,13 @@ _DAY = pd.Timedelta(days=1)
 
 @dataclass
 class Matched:
-    """Proposed purchases as decisions of the program.
+    """Proposed purchases as decisions of the program."""
 
-    Args:
-        lots (n,): Lots of each choice.
-        rows: file, row, offer_id, quarter, lots, machines, accelerators, counted (valued, since it stands for a decision); one row of the
-            files each.
-        broken: For each row what is wrong with it: position in `rows`, hindrance, and whether it is more than a remark.
-    """
-
-    lots: np.ndarray
+    lots: np.ndarray  #: (n,): Lots of each choice.
+    #: file, row, offer_id, quarter, lots, machines, accelerators, counted (valued, since it stands for a decision); one row of the files
+    #: each.
     rows: list[dict[str, Any]] = field(default_factory=list)
+    #: For each row what is wrong with it: position in `rows`, hindrance, and whether it is more than a remark.
     broken: list[tuple[int, Hindrance, bool]] = field(default_factory=list)
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.notes import ToDo
 from capplan.optimize.program import Solution, expected_use_of_rows, slack_columns
+from capplan.questions.procurement.decide import Decided
 from capplan.questions.procurement.explain.alternatives import compare_alternatives, value_information
 from capplan.questions.procurement.explain.dispatch import Court
 from capplan.questions.procurement.explain.endings import other_endings
@@ -19,8 +20,6 @@ from capplan.questions.procurement.program.first_stage import Model
 from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.program.spend_agreements import agreement_table
 from capplan.questions.procurement.supply.choices import Choices
-from capplan.questions.procurement.supply.market import Market
-from capplan.questions.procurement.work.load import Work
 from capplan.questions.procurement.work.scarcity import scarcity_notes
 from capplan.records import records
 from capplan.text import counted, money
@@ -47,37 +46,23 @@ class Reasons:
     endings: pd.DataFrame
 
 
-def explain(
-    work: Work,
-    market: Market,
-    choices: Choices,
-    recourse: Recourse,
-    model: Model,
-    solution: Solution,
-    bought: pd.DataFrame,
-    a: ProcurementAssumptions,
-    *,
-    stopped_by: str,
-    signed: bool,
-    further: Sequence[tuple[str, np.ndarray, str]] = (),
-) -> Reasons:
+def explain(found: Decided, further: Sequence[tuple[str, np.ndarray, str]] = ()) -> Reasons:
     r"""Explain a plan from the exact recourse at its first stage.
 
     What more of a limit on purchases is worth, and what a rejected offer would add, comes from the plan's neighbours in whole lots; the
     value of one more accelerator by the hour from the duals of all points at the plan, :math:`-\sum_p \omega_p \pi_p`.
 
     Args:
-        stopped_by: What ended the search, as in `answer.Proof`.
-        signed: Are there contracts that could be renewed?
         further: Other first stages to hold against the plan: name, first stage, meaning.
     """
-    program = model.program
+    work, choices, recourse, model, solution, a = found.work, found.choices, found.recourse, found.model, found.solution, found.assumptions
+    program, bought = model.program, found.purchases
     court = Court(model, program, solution, a)
-    found = court.free.evaluate(solution.x)
-    slope = (1 - a.risk_weight) * found.mean.slope + a.risk_weight * found.tail.slope
+    exact = court.free.evaluate(solution.x)
+    slope = (1 - a.risk_weight) * exact.mean.slope + a.risk_weight * exact.tail.slope
     neighbours = Neighbours(choices, model, solution, slope, court, a)
     lots = neighbours.lots
-    alternatives = compare_alternatives(work, choices, recourse, model, solution, a, signed=signed, further=further)
+    alternatives = compare_alternatives(found, further)
     information = value_information(model, solution, alternatives, a)
     if not bought["firm"].any():
         information.loc[len(information)] = (
@@ -85,7 +70,7 @@ def explain(
             0.0,
             "nothing has to be signed before the next review, so waiting for it costs nothing",
         )
-    agreements = agreement_table(model.years, lots, work, recourse, market, solution.recourse)
+    agreements = agreement_table(model.years, lots, work, recourse, found.market, solution.recourse)
     planned = np.flatnonzero(recourse.planned)
     weight = work.paths["probability"].to_numpy(float)[work.points["path"]] * work.points["hours"].to_numpy(float)
     scarce = scarcity_notes(recourse.scarcity, program.h[planned], program.W, weight, solution.recourse[planned])
@@ -94,7 +79,7 @@ def explain(
     notes = (
         *scarce,
         *_site_notes(choices, lots),
-        *_notes(choices, bought, solution, a, stopped_by, agreed=bool(model.years)),
+        *_notes(choices, bought, solution, a, found.stopped_by, agreed=bool(model.years)),
         *_agreement_notes(agreements),
         *ends,
         *departure_notes(departures),
@@ -106,7 +91,7 @@ def explain(
         alternatives,
         information,
         agreements,
-        _headline(bought, alternatives, a) + _unproven(solution, stopped_by),
+        _headline(bought, alternatives, a) + _unproven(solution, found.stopped_by),
         notes,
         departures,
         endings,

@@ -22,37 +22,19 @@ VALUED, LOOKED_AT, STARTS = 10, 10, 2
 DEARER, HELD = "costs more than what it would replace", "held back by a limit, its maximum or whole lots"
 AS_GOOD = "would do as well, within the plan's proven gap"
 REJECTED = ["offer_id", "accelerator", "term", "quarter", "usd_per_hour", "reduced_cost_usd", "entry_usd_per_hour", "judged_by", "why"]
-LIMIT_LOTS = [
-    "limit_id",
-    "kind",
-    "more",
-    "from_quarter",
-    "to_quarter",
-    "besides",
-    "offer_id",
-    "quarter",
-    "machines",
-    "instead_of",
-    "saves_usd",
-]
+LIMIT_LOTS = "limit_id kind more from_quarter to_quarter besides offer_id quarter machines instead_of saves_usd".split()
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """The plan with a lot more of one choice, and perhaps a lot less of another.
+    """The plan with a lot more of one choice, and perhaps a lot less of another."""
 
-    Args:
-        added, removed: Places among the choices; removed is None where nothing is given up.
-        lots: Lots added.
-        adds_usd: What it costs more than the plan, risk-weighted.
-        over: Limits that it exceeds and that cannot be paid for.
-    """
-
+    #: added, removed: Places among the choices; removed is None where nothing is given up.
     added: int
     removed: int | None
-    lots: float
-    adds_usd: float
-    over: tuple[Excess, ...]
+    lots: float  #: Lots added.
+    adds_usd: float  #: What it costs more than the plan, risk-weighted.
+    over: tuple[Excess, ...]  #: Limits that it exceeds and that cannot be paid for.
 
 
 class Neighbours:

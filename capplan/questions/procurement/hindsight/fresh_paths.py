@@ -57,11 +57,9 @@ def judge_on_fresh_paths(
     rationed here, so where such a budget binds, the plan costs more than is stated and the gap does not count what keeping it costs.
 
     Args:
-        problem: What the plan was made from, with its own paths.
         fresh (path, probability, class, region, quarter, block, hours, work_per_hour): Other paths; path numbers differ.
         purchases: offer_id, quarter, lots of the plan, as in `answer.Purchases.purchases`.
         certified_gap_usd: Proven gap of the plan on its own paths.
-        a: Assumptions, instead of the problem's own.
 
     Raises:
         CapplanError: If there are fewer than two fresh paths a batch.

@@ -55,9 +55,6 @@ def trace_frontier(problem: Problem, a: FrontierAssumptions) -> Frontier:
     at
     another takes its place there; then expected cost rises and CVaR falls along the frontier. The lower bound of each weight is its own.
 
-    Args:
-        a: Assumptions, instead of the problem's own.
-
     Source: Rockafellar and Uryasev, "Optimization of conditional value-at-risk", Journal of Risk 2 (2000); the blends are the supported
         points of the efficient frontier (weighted sums, Geoffrion 1968).
     """

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.errors import CapplanError
-from capplan.questions.portfolio import recommend_now
+from capplan.questions.portfolio import PoolTables, recommend_now
 from capplan.questions.pricing import price_hours
 from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.program.first_stage import Model
@@ -40,7 +40,7 @@ def look_back_levels(problem: Problem, market: Market, work: Work) -> pd.DataFra
     missed = (work.rows["shortfall_usd"] / work.rows["fastest"]).groupby(work.rows["class"]).first()
     priced = problem.classes.assign(shortfall_usd_per_unit=problem.classes["class"].map(missed).fillna(0.0))
     try:
-        return recommend_now(usage, known, mine, problem.speeds, prices, a, classes=priced, holdings=market.holdings)
+        return recommend_now(usage, known, mine, PoolTables(problem.speeds, prices, priced, market.holdings), a)
     except CapplanError:  # work that only machines one would buy, or a capacity block, can do: such a rule knows neither
         return pd.DataFrame(columns=["rule"])
 

@@ -64,7 +64,6 @@ def rehearse_plan(problem: Problem, unseen: pd.DataFrame, purchases: pd.DataFram
             at the start.
         unseen (path, probability, class, region, quarter, block, hours, work_per_hour): Paths on which it is tested; path numbers differ.
         purchases: offer_id, quarter, lots of the plan made at the start.
-        a: Assumptions, instead of the problem's own.
 
     Source: Birge and Louveaux, Introduction to Stochastic Programming, 2nd ed. (2011), section 1.2 (rolling horizon); the clairvoyant is
         its wait-and-see solution of each path.

@@ -33,17 +33,11 @@ NOTICEABLE_USD = 1.0
 
 
 class Effort(NamedTuple):
-    """How long to look.
+    """How long to look."""
 
-    Args:
-        kept: Whether agreements are kept and not only paid for at a price, where no budget binds.
-        prices: Prices of the agreements that are tried on the relaxation.
-        counts: Halvings in the search for how much use by the hour a plan may count on.
-    """
-
-    kept: bool
-    prices: int
-    counts: int
+    kept: bool  #: Whether agreements are kept and not only paid for at a price, where no budget binds.
+    prices: int  #: Prices of the agreements that are tried on the relaxation.
+    counts: int  #: Halvings in the search for how much use by the hour a plan may count on.
 
 
 FULL = Effort(kept=True, prices=5, counts=3)

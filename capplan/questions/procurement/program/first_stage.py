@@ -36,40 +36,27 @@ KEPT_SHARE = 1e-6
 
 @dataclass(frozen=True)
 class Model:
-    """A purchase problem, ready to solve.
+    """A purchase problem, ready to solve."""
 
-    Args:
-        problem: The first stage in PuLP, with readable names; an infeasible one is explained by it.
-        program: The two-stage program.
-        position (n,): Column of each choice in the program.
-        rows: One row a limit of the first stage: row (in the program), limit_id, kind, quarter, limit.
-        budgets: One row an expected row of the program: limit_id, kind, quarter, limit, soft.
-        years: Contract years of spend agreements.
-        spend_rows, unspent (years,): Row and column of the program that hold what is spent, and what is left, in each of them.
-        pledged (years, n): What each column of the program counts as planned spend by the hour in each of them.
-        agreed: The same years as rows on expected use: what is signed, bought, rented by the hour and left adds up.
-        drawn ((r,) bool): Recourse columns that draw on planned spend by the hour.
-        deferred, deferred_columns: Work that can be put off, and the program's column of each.
-        power, power_columns: Power that is paid for and free, and the program's column of what machines bought take of it.
-        notes: What was left out or assumed.
-    """
-
-    problem: Any
-    program: TwoStage
-    position: np.ndarray
-    rows: pd.DataFrame
-    budgets: pd.DataFrame
-    years: tuple[Year, ...]
+    problem: Any  #: The first stage in PuLP, with readable names; an infeasible one is explained by it.
+    program: TwoStage  #: The two-stage program.
+    position: np.ndarray  #: (n,): Column of each choice in the program.
+    rows: pd.DataFrame  #: One row a limit of the first stage: row (in the program), limit_id, kind, quarter, limit.
+    budgets: pd.DataFrame  #: One row an expected row of the program: limit_id, kind, quarter, limit, soft.
+    years: tuple[Year, ...]  #: Contract years of spend agreements.
+    #: spend_rows, unspent (years,): Row and column of the program that hold what is spent, and what is left, in each of them.
     spend_rows: np.ndarray
     unspent: np.ndarray
-    pledged: np.ndarray
-    agreed: tuple[ExpectedRow, ...]
-    drawn: np.ndarray
+    pledged: np.ndarray  #: (years, n): What each column of the program counts as planned spend by the hour in each of them.
+    agreed: tuple[ExpectedRow, ...]  #: The same years as rows on expected use: what is signed, bought, rented by the hour and left adds up.
+    drawn: np.ndarray  #: ((r,) bool): Recourse columns that draw on planned spend by the hour.
+    #: deferred, deferred_columns: Work that can be put off, and the program's column of each.
     deferred: tuple[Extra, ...]
     deferred_columns: np.ndarray
+    #: power, power_columns: Power that is paid for and free, and the program's column of what machines bought take of it.
     power: PaidPower
     power_columns: np.ndarray
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  #: What was left out or assumed.
 
     def lots(self, x: np.ndarray) -> np.ndarray:
         """Return the lots of each choice in a first stage."""
@@ -150,7 +137,6 @@ def build_model(
 
     Args:
         limits: Quotas, new accelerators, power, provider shares and budgets.
-        a: Treatment of the horizon's end, penalty of soft budgets, pinned purchases.
 
     Raises:
         CapplanError: If the minimum of an offer exceeds its maximum.

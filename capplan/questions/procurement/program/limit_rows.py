@@ -19,28 +19,20 @@ Limit = dict[Any, Any]
 
 @dataclass
 class LimitRows:
-    """The first-stage rows of all limits under construction.
+    """The first-stage rows of all limits under construction."""
 
-    Args:
-        problem: The first stage; excesses over soft budgets are added to it.
-        choices, market: Decisions, and what is signed or owned already.
-        lots: Variable of each choice.
-        a: Penalty of soft budgets.
-        rows: Rule, name, and what it is about: limit_id, kind, quarter, limit.
-        soft: Price of each excess.
-        budgets: What is to be joined with expected use by the hour, and the coefficients of what is signed.
-        notes: What must be said.
-    """
-
-    problem: Any
+    problem: Any  #: The first stage; excesses over soft budgets are added to it.
+    #: choices, market: Decisions, and what is signed or owned already.
     choices: Choices
     market: Market
-    lots: list[Any]
-    a: ProcurementAssumptions
+    lots: list[Any]  #: Variable of each choice.
+    a: ProcurementAssumptions  #: Penalty of soft budgets.
+    #: Rule, name, and what it is about: limit_id, kind, quarter, limit.
     rows: list[tuple[Any, str, dict[str, Any]]] = field(default_factory=list)
-    soft: dict[Any, float] = field(default_factory=dict)
+    soft: dict[Any, float] = field(default_factory=dict)  #: Price of each excess.
+    #: What is to be joined with expected use by the hour, and the coefficients of what is signed.
     budgets: list[tuple[dict[str, Any], dict[Any, float]]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  #: What must be said.
 
     def __post_init__(self) -> None:
         """Say which machines are there at each moment, by choice and by holding."""

@@ -8,25 +8,15 @@ from scipy import sparse
 
 @dataclass(frozen=True)
 class Extra:
-    """A continuous decision.
+    """A continuous decision."""
 
-    Args:
-        name: Name of its variable.
-        group: What it belongs to: a provider, or a row of work.
-        quarter: Planned quarter (index) that it belongs to.
-        most: Upper bound.
-        usd: Value today of what one unit costs.
-        billed_usd: What one unit bills, undiscounted.
-        adds: What one unit adds to the right-hand side of recourse rows, by stage and row.
-    """
-
-    name: str
-    group: str
-    quarter: int
-    most: float
-    usd: float
-    billed_usd: float
-    adds: dict[tuple[int, int], float]
+    name: str  #: Name of its variable.
+    group: str  #: What it belongs to: a provider, or a row of work.
+    quarter: int  #: Planned quarter (index) that it belongs to.
+    most: float  #: Upper bound.
+    usd: float  #: Value today of what one unit costs.
+    billed_usd: float  #: What one unit bills, undiscounted.
+    adds: dict[tuple[int, int], float]  #: What one unit adds to the right-hand side of recourse rows, by stage and row.
 
 
 def technology_of(extras: Sequence[Extra], columns: Sequence[int], stage: int, shape: tuple[int, int]) -> sparse.csr_matrix:

@@ -24,45 +24,32 @@ ON_DEMAND = ("on_demand", "on_demand_bill", "agreement_draw")
 
 @dataclass(frozen=True)
 class Recourse:
-    """Second stage: one matrix for all points; right-hand sides differ, and prices between a few states.
+    """Second stage: one matrix for all points; right-hand sides differ, and prices between a few states."""
 
-    Args:
-        columns: One row a recourse variable: source (committed, on_demand, on_demand_bill, spot, api, shortfall, discount, late_delivery,
-            replacement, resale), row (of the work, -1 for none), pool (-1 for none), usd (cost per hour at stated prices), spend (the part
-            of it that is paid in money), work (fastest accelerators served per unit), egress (the part of usd and spend that is paid for
-            data that leaves its home). Planned spend under an agreement (agreement_draw) costs nothing here and spends the rate on demand.
-        rows: One row a recourse row: kind, row, pool, limit_id, sense.
-        W (m, r): Coefficients.
-        T (one (m, n) a technology): What one lot adds to the right-hand side, negated. A technology is a stage, or a span of it, under a
-            state of prices and deliveries.
-        usd, spend (technologies, r): Cost and spend per hour of each column.
-        stage_of (technologies,): Stage of each technology.
-        h (P, m): Right-hand sides without purchases.
-        stage, technology (P,): Stage (planned quarter, or group of equal years after the horizon) and technology of each point.
-        weight (P,): Discounted hours.
-        span (P,): Span of each point, in `Choices.spans`; the first of a group of equal years.
-        planned ((P,) bool): Points of planned quarters, in the order of the work's points; later ones follow.
-        scenario (P,): Path of each point.
-        draws: Row of the planned spend by the hour of each provider with a spend agreement.
-        scarcity: Caps on spot before high demand takes its part of them.
-    """
-
+    #: One row a recourse variable: source (committed, on_demand, on_demand_bill, spot, api, shortfall, discount, late_delivery,
+    #: replacement, resale), row (of the work, -1 for none), pool (-1 for none), usd (cost per hour at stated prices), spend (the part of it
+    #: that is paid in money), work (fastest accelerators served per unit), egress (the part of usd and spend that is paid for data that
+    #: leaves its home). Planned spend under an agreement (agreement_draw) costs nothing here and spends the rate on demand.
     columns: pd.DataFrame
-    rows: pd.DataFrame
-    W: sparse.csr_matrix
+    rows: pd.DataFrame  #: One row a recourse row: kind, row, pool, limit_id, sense.
+    W: sparse.csr_matrix  #: (m, r): Coefficients.
+    #: (one (m, n) a technology): What one lot adds to the right-hand side, negated. A technology is a stage, or a span of it, under a state
+    #: of prices and deliveries.
     T: list[sparse.csr_matrix]
+    #: usd, spend (technologies, r): Cost and spend per hour of each column.
     usd: np.ndarray
     spend: np.ndarray
-    stage_of: np.ndarray
-    h: np.ndarray
+    stage_of: np.ndarray  #: (technologies,): Stage of each technology.
+    h: np.ndarray  #: (P, m): Right-hand sides without purchases.
+    #: stage, technology (P,): Stage (planned quarter, or group of equal years after the horizon) and technology of each point.
     stage: np.ndarray
     technology: np.ndarray
-    weight: np.ndarray
-    span: np.ndarray
-    planned: np.ndarray
-    scenario: np.ndarray
-    draws: dict[str, int]
-    scarcity: Scarcity
+    weight: np.ndarray  #: (P,): Discounted hours.
+    span: np.ndarray  #: (P,): Span of each point, in `Choices.spans`; the first of a group of equal years.
+    planned: np.ndarray  #: ((P,) bool): Points of planned quarters, in the order of the work's points; later ones follow.
+    scenario: np.ndarray  #: (P,): Path of each point.
+    draws: dict[str, int]  #: Row of the planned spend by the hour of each provider with a spend agreement.
+    scarcity: Scarcity  #: Caps on spot before high demand takes its part of them.
 
     def by_stage(self, value: np.ndarray) -> np.ndarray:
         """Add up a value of technologies by stage, (stages, ...)."""

@@ -27,32 +27,23 @@ DISCOUNTED_SOURCES = ("on_demand", "on_demand_bill", "agreement_draw", "spot")
 
 @dataclass(frozen=True)
 class Year:
-    """One contract year of an agreement, as far as the plan reaches.
+    """One contract year of an agreement, as far as the plan reaches."""
 
-    Args:
-        agreement_id, provider, start, end: As in the table spend_agreements.
-        committed_usd, drawn_usd: To be spent and already spent in the year; the part of a year after the last planned quarter is left out
-            of the first in proportion to its days.
-        signed_usd: What contracts already signed, and other costs billed by the provider, will still draw.
-        discount_share: Discount on what is rented by the hour.
-        rolls (bool): Does an unspent rest move to the next year?
-        overlap (planned,): Share of each planned quarter that lies in the year.
-        lot_usd (n,): What one lot of each choice draws in the year.
-        due: Planned quarter in which a shortfall is paid.
-    """
-
+    #: agreement_id, provider, start, end: As in the table spend_agreements.
     agreement_id: str
     provider: str
     start: pd.Timestamp
     end: pd.Timestamp
+    #: committed_usd, drawn_usd: To be spent and already spent in the year; the part of a year after the last planned quarter is left out of
+    #: the first in proportion to its days.
     committed_usd: float
     drawn_usd: float
-    signed_usd: float
-    discount_share: float
-    rolls: bool
-    overlap: np.ndarray
-    lot_usd: np.ndarray
-    due: int
+    signed_usd: float  #: What contracts already signed, and other costs billed by the provider, will still draw.
+    discount_share: float  #: Discount on what is rented by the hour.
+    rolls: bool  #: (bool): Does an unspent rest move to the next year?
+    overlap: np.ndarray  #: (planned,): Share of each planned quarter that lies in the year.
+    lot_usd: np.ndarray  #: (n,): What one lot of each choice draws in the year.
+    due: int  #: Planned quarter in which a shortfall is paid.
 
     @property
     def name(self) -> str:
@@ -200,25 +191,11 @@ def pledges(years: Sequence[Year], timeline: Timeline, draws: dict[str, int], mo
 def agreement_table(
     years: Sequence[Year], lots: np.ndarray, work: Work, recourse: Recourse, market: Market, decisions: sparse.csr_matrix
 ) -> pd.DataFrame:
-    """Say how far each contract year is drawn in expectation by all that is bought and rented, and what is short.
-
-    Args:
-        years, work, recourse, market: Contract years and the parts of the problem.
-    """
-    columns = [
-        "agreement_id",
-        "provider",
-        "start",
-        "end",
-        "committed_usd",
-        "rolled_in_usd",
-        "drawn_usd",
-        "signed_usd",
-        "bought_usd",
-        "by_the_hour_usd",
-        "rolled_out_usd",
-        "shortfall_usd",
-    ]
+    """Say how far each contract year is drawn in expectation by all that is bought and rented, and what is short."""
+    columns = (
+        "agreement_id provider start end committed_usd rolled_in_usd drawn_usd signed_usd bought_usd by_the_hour_usd rolled_out_usd"
+        " shortfall_usd"
+    ).split()
     hours = hours_by_technology(work, recourse, decisions)
     rows = []
     carried: dict[str, float] = {}
@@ -298,7 +275,6 @@ def agreement_rows(
     r"""Count all that is expected to be rented towards a contract year: :math:`b^T x + E[s^T y] + u_k - u_{k-1} \ge U_k`.
 
     Args:
-        years, work, recourse, market: Contract years and the parts of the problem.
         position, unspent, columns: Columns of the choices and of what is left in each year, and how many columns there are.
         spend (states, r): Spend at stated prices by cost state.
     """

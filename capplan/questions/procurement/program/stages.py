@@ -15,20 +15,13 @@ from capplan.questions.procurement.work.spans import YEAR
 
 @dataclass(frozen=True)
 class Stages:
-    """Planned quarters, then years after them, those in which exactly the same machines run and prices hold as one.
+    """Planned quarters, then years after them, those in which exactly the same machines run and prices hold as one."""
 
-    Args:
-        span (k,): Spans (index in `Choices.spans`) that have right-hand sides of their own: all planned ones, then one of each group of
-            years.
-        stage (k,): Stage of each.
-        weight (stages,): What an hour of each stage counts.
-        planned: Planned spans; later ones follow.
-    """
-
+    #: (k,): Spans (index in `Choices.spans`) that have right-hand sides of their own: all planned ones, then one of each group of years.
     span: np.ndarray
-    stage: np.ndarray
-    weight: np.ndarray
-    planned: int
+    stage: np.ndarray  #: (k,): Stage of each.
+    weight: np.ndarray  #: (stages,): What an hour of each stage counts.
+    planned: int  #: Planned spans; later ones follow.
 
     @property
     def later(self) -> np.ndarray:

@@ -27,43 +27,34 @@ from capplan.units import quarter_range, quarter_start
 
 @dataclass(frozen=True)
 class Choices:
-    """Decisions of the first stage with what one lot of each gives and costs in every quarter.
+    """Decisions of the first stage with what one lot of each gives and costs in every quarter."""
 
-    Args:
-        table: One row a decision: name, offer_id, kind (offer, renewal, keep, departure), sku, provider, accelerator, region, geography,
-            place, pool, term, role, quarter, start, end, lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without
-            a discount), lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself),
-            follows (name of the renewal of which it renews what is left), of_contract and way (of a departure: the contract, and leave,
-            sell or exchange; its accelerators count below zero), renewal_assumed (at today's price, since the contract states none),
-            requoted (rests on a quote that must be given again), tiered (one of several price tiers), usd_per_hour (one machine), sign_by
-            (day of signature), submit_by (day it must be asked for), signed_on (day it is signed, if asked for at once where that day is
-            past), late, firm, site_end (first instant after the contract of the site in which a machine one buys stands).
-        timeline: Planned quarters and those until the last contract ends.
-        spans, moments: Parts of the planned quarters in which the same machines are there, and years after them; the same cut at short
-            capacity blocks as well, for limits.
-        covered (n, Q): Share of each quarter in which the contract runs.
-        bridge_usd (n,): What one lot is expected to cost in the days that its delivery slips.
-        recurring_usd, upfront_usd, residual_usd, expense_usd (n, Q): What one lot pays in the quarter, pays at its start, brings back at
-            its end, and books as P&L.
-        payments: What one lot pays by a schedule: choice, date, quarter, usd, present_usd.
-        space_usd (n, Q): The part of `recurring_usd` that is paid for power with its space at a site, at what it costs where none is paid
-            for already.
-        paid_power: What of that is paid for in any case.
-    """
-
+    #: One row a decision: name, offer_id, kind (offer, renewal, keep, departure), sku, provider, accelerator, region, geography, place,
+    #: pool, term, role, quarter, start, end, lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without a
+    #: discount), lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), follows (name
+    #: of the renewal of which it renews what is left), of_contract and way (of a departure: the contract, and leave, sell or exchange; its
+    #: accelerators count below zero), renewal_assumed (at today's price, since the contract states none), requoted (rests on a quote that
+    #: must be given again), tiered (one of several price tiers), usd_per_hour (one machine), sign_by (day of signature), submit_by (day it
+    #: must be asked for), signed_on (day it is signed, if asked for at once where that day is past), late, firm, site_end (first instant
+    #: after the contract of the site in which a machine one buys stands).
     table: pd.DataFrame
-    timeline: Timeline
+    timeline: Timeline  #: Planned quarters and those until the last contract ends.
+    #: spans, moments: Parts of the planned quarters in which the same machines are there, and years after them; the same cut at short
+    #: capacity blocks as well, for limits.
     spans: Spans
     moments: Spans
-    covered: np.ndarray
+    covered: np.ndarray  #: (n, Q): Share of each quarter in which the contract runs.
+    #: recurring_usd, upfront_usd, residual_usd, expense_usd (n, Q): What one lot pays in the quarter, pays at its start, brings back at its
+    #: end, and books as P&L.
     recurring_usd: np.ndarray
     upfront_usd: np.ndarray
     residual_usd: np.ndarray
     expense_usd: np.ndarray
-    bridge_usd: np.ndarray
-    payments: pd.DataFrame
+    bridge_usd: np.ndarray  #: (n,): What one lot is expected to cost in the days that its delivery slips.
+    payments: pd.DataFrame  #: What one lot pays by a schedule: choice, date, quarter, usd, present_usd.
+    #: (n, Q): The part of `recurring_usd` that is paid for power with its space at a site, at what it costs where none is paid for already.
     space_usd: np.ndarray
-    paid_power: PaidPower
+    paid_power: PaidPower  #: What of that is paid for in any case.
 
     @property
     def running_usd(self) -> np.ndarray:
@@ -124,7 +115,6 @@ def list_choices(
 
     Args:
         sites: Prices of power and space for machines one owns; none can start where the site's contract has ended.
-        a: Dates, approval days, review interval, horizon.
         tiers, schedules: Volume tiers and payment schedules by offer.
         states: States of deliveries; what they are stated for is not bridged at its expected delay as well.
 

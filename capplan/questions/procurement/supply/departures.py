@@ -81,7 +81,6 @@ def departure_usd(
     Args:
         table (m,): Departures among the choices.
         whole (m, Q): Price of what is left, by quarter.
-        market, a: Price paths, and the plan's day.
     """
     left, open_share = whole.sum(axis=1), 1 - table["prepaid_share"].to_numpy(float)
     days = pd.DatetimeIndex(sorted(set(table["start"])))

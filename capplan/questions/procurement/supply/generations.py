@@ -23,25 +23,20 @@ class Arrival:
 
     is how likely it is there on day t. An hour of it is expected to cost :math:`F\,r + (1-F)\,s` hours of the machine it succeeds: where it
     has not come, as many of those do its work as its greatest speed-up says.
-
-    Args:
-        accelerator, succeeds: Names.
-        p50, p90: Days from which it can be had.
-        price_ratio (r): Price of its hour against the one it succeeds.
-        most, mean: Greatest and mean speed-up over classes of work; s is the greatest.
-        probability (pi): How likely it comes at all.
-        added: Is it offered only since it is expected? Else it is on offer already, at prices of its own.
     """
 
+    #: accelerator, succeeds: Names.
     accelerator: str
     succeeds: str
+    #: p50, p90: Days from which it can be had.
     p50: pd.Timestamp
     p90: pd.Timestamp
-    price_ratio: float
+    price_ratio: float  #: (r): Price of its hour against the one it succeeds.
+    #: most, mean: Greatest and mean speed-up over classes of work; s is the greatest.
     most: float
     mean: float
-    probability: float
-    added: bool
+    probability: float  #: (pi): How likely it comes at all.
+    added: bool  #: Is it offered only since it is expected? Else it is on offer already, at prices of its own.
 
     def there(self, when: pd.DatetimeIndex) -> np.ndarray:
         """Return how likely it can be had on some days, (days,).

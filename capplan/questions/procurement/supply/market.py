@@ -30,25 +30,17 @@ FREE_AFTER_A_YEAR = 1.5
 
 @dataclass(frozen=True)
 class Market:
-    """Offers and holdings, each with the pool it belongs to.
+    """Offers and holdings, each with the pool it belongs to."""
 
-    Args:
-        pools: provider, accelerator, place, geography, movable_only (short capacity blocks), reachable (some of the work may run there),
-            expected (its machine has not come yet), on_demand_offer, on_demand_usd_per_hour, on_demand_available_share (of what is asked
-            for), spot_offer, spot_usd_per_hour, spot_useful_share, replacement_usd_per_hour and rediscount_usd_per_hour (what a short
-            contract for capacity, or for a discount only, costs again after the horizon); all per accelerator, empty where a pool has no
-            such way.
-        contracts: Offers that are contracts, with prices, pool and role.
-        holdings: Signed contracts and owned machines: name, pool, role, accelerators, start, end, usd_per_hour and more.
-        notes: What was assumed on the way.
-        price_paths: How prices move.
-    """
-
+    #: provider, accelerator, place, geography, movable_only (short capacity blocks), reachable (some of the work may run there), expected
+    #: (its machine has not come yet), on_demand_offer, on_demand_usd_per_hour, on_demand_available_share (of what is asked for),
+    #: spot_offer, spot_usd_per_hour, spot_useful_share, replacement_usd_per_hour and rediscount_usd_per_hour (what a short contract for
+    #: capacity, or for a discount only, costs again after the horizon); all per accelerator, empty where a pool has no such way.
     pools: pd.DataFrame
-    contracts: pd.DataFrame
-    holdings: pd.DataFrame
-    notes: tuple[str, ...]
-    price_paths: PriceMoves = field(default_factory=PriceMoves)
+    contracts: pd.DataFrame  #: Offers that are contracts, with prices, pool and role.
+    holdings: pd.DataFrame  #: Signed contracts and owned machines: name, pool, role, accelerators, start, end, usd_per_hour and more.
+    notes: tuple[str, ...]  #: What was assumed on the way.
+    price_paths: PriceMoves = field(default_factory=PriceMoves)  #: How prices move.
 
 
 def reaches(where: Iterable[str], pools: pd.DataFrame) -> np.ndarray:
@@ -118,21 +110,10 @@ def build_market(problem: Problem, accelerators: Iterable[str], named_places: It
         wanted &= table["geography"].isin(a.geographies)
     table = table[wanted].reset_index(drop=True)
     prices = price_hours(skus, table, a, sites, problem.offer_payments)
-    extra = [
-        "lot_machines",
-        "minimum_lots",
-        "maximum_lots",
-        "lead_time_days_p50",
-        "lead_time_days_p90",
-        "available_from",
-        "available_to",
-        "discounts",
-        "plan_id",
-        "guarantees_capacity",
-        "quote_expires",
-        "upfront_share",
-        "capex_usd",
-    ]
+    extra = (
+        "lot_machines minimum_lots maximum_lots lead_time_days_p50 lead_time_days_p90 available_from available_to discounts plan_id"
+        " guarantees_capacity quote_expires upfront_share capex_usd"
+    ).split()
     priced = pd.concat([prices, table[extra]], axis=1)
     priced["list_usd_per_hour"] = table["usd_per_hour"] * a.price_factor
     priced["power_kw"] = priced["sku"].map(machines["power_kw"]).astype(float)

@@ -38,7 +38,6 @@ def price_factors(about: pd.DataFrame, moves: PriceMoves, when: pd.DatetimeIndex
         about: provider, accelerator, term of each row.
         moves: Table price_paths, and machines that are expected.
         when: Days; before the plan's day prices are today's.
-        a: The plan's day, and changes by kind of provider.
     """
     years = np.maximum((when - pd.Timestamp(a.as_of)) / pd.Timedelta(days=DAYS_PER_YEAR), 0.0)
     paths = moves.paths

@@ -15,16 +15,12 @@ from capplan.records import records
 
 @dataclass(frozen=True)
 class PaidPower:
-    """Power that is paid for and that no machine draws yet.
+    """Power that is paid for and that no machine draws yet."""
 
-    Args:
-        extras: What machines bought take of it, a site and a quarter each, or all quarters after the horizon in which the same machines
-            run: kilowatts free at most, and what a kilowatt saves, as a cost below zero.
-        draws (k, n): Kilowatts that one lot of each choice draws there.
-    """
-
+    #: What machines bought take of it, a site and a quarter each, or all quarters after the horizon in which the same machines run:
+    #: kilowatts free at most, and what a kilowatt saves, as a cost below zero.
     extras: tuple[Extra, ...]
-    draws: np.ndarray
+    draws: np.ndarray  #: (k, n): Kilowatts that one lot of each choice draws there.
 
     def taken(self, lots: np.ndarray) -> np.ndarray:
         """Return the kilowatts that lots of each choice take over, (k,)."""
@@ -44,7 +40,6 @@ def space_usd(site: pd.Series, sites: pd.DataFrame | None, timeline: Timeline, a
 
     Args:
         sites: Table of sites; None where a book has none.
-        timeline, a: Quarters, and the price where a site states none.
     """
     hourly = kilowatt_usd_per_hour(site, a, sites).to_numpy(float)[:, None]
     return np.asarray(hourly * timeline.hours * rises(site, sites, timeline))

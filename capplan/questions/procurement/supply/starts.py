@@ -16,22 +16,18 @@ _DAY = pd.Timedelta(days=1)
 
 @dataclass(frozen=True)
 class Window:
-    """When an offer can begin: between which days it can be ordered, how long it takes, and until when its quote holds.
+    """When an offer can begin: between which days it can be ordered, how long it takes, and until when its quote holds."""
 
-    Args:
-        earliest, closes: First and last day on which it can be ordered; the last is empty where there is none.
-        lead, careful: Median time from order to service, and its 90th percentile (the median where that is not known).
-        expires, covers: Last day of its quote, and the last start at the quoted price; empty where there is none.
-        listed_usd_per_hour: What it costs after its quote; empty where the quote is given again.
-    """
-
+    #: earliest, closes: First and last day on which it can be ordered; the last is empty where there is none.
     earliest: pd.Timestamp
     closes: pd.Timestamp
+    #: lead, careful: Median time from order to service, and its 90th percentile (the median where that is not known).
     lead: pd.Timedelta
     careful: pd.Timedelta
+    #: expires, covers: Last day of its quote, and the last start at the quoted price; empty where there is none.
     expires: pd.Timestamp
     covers: pd.Timestamp
-    listed_usd_per_hour: float | None
+    listed_usd_per_hour: float | None  #: What it costs after its quote; empty where the quote is given again.
 
 
 class Hindrance(NamedTuple):

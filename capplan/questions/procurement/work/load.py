@@ -69,7 +69,6 @@ def lay_out(
         classes (class, interruptible, residency, stage_kind, shortfall_usd_per_unit, api; optionally api_usd_per_unit and):
             api_units_per_hour (rate limit); home_provider, home_region and egress_gib_per_unit (data that leaves its home)
         market, timeline: Pools, and planned quarters.
-        a: Shortfall prices where the class states none.
         egress_prices: Table of what providers charge for data that leaves them.
 
     Raises:

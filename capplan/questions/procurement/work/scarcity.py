@@ -16,23 +16,14 @@ NOTICEABLE_SHARE = 1e-6
 
 @dataclass(frozen=True)
 class Scarcity:
-    """Caps on spot, as stated and as demand leaves them.
+    """Caps on spot, as stated and as demand leaves them."""
 
-    Args:
-        rows (k,): Recourse rows of the caps.
-        serves ((k, D) bool): Rows of work that could run in the pools of a cap.
-        stated (P, k): Caps before anything is gone; infinite where none is stated.
-        expected (P, k): Fastest accelerators that these rows are expected to need at a point; infinite where no cap is stated.
-        share: Share of a cap that is gone for each share above expectation.
-        ample: Accelerators beyond which no cap matters.
-    """
-
-    rows: np.ndarray
-    serves: np.ndarray
-    stated: np.ndarray
-    expected: np.ndarray
-    share: float
-    ample: float
+    rows: np.ndarray  #: (k,): Recourse rows of the caps.
+    serves: np.ndarray  #: ((k, D) bool): Rows of work that could run in the pools of a cap.
+    stated: np.ndarray  #: (P, k): Caps before anything is gone; infinite where none is stated.
+    expected: np.ndarray  #: (P, k): Fastest accelerators that these rows are expected to need at a point; infinite where no cap is stated.
+    share: float  #: Share of a cap that is gone for each share above expectation.
+    ample: float  #: Accelerators beyond which no cap matters.
 
     def left(self, load: np.ndarray, points: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return the caps of some points at a load, (points, k)."""

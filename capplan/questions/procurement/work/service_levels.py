@@ -30,11 +30,7 @@ class Held(NamedTuple):
 
 
 def served_shares(work: Work, recourse: Recourse, decisions: sparse.csr_matrix) -> pd.Series:
-    """Return the expected share of each class's work that is served over the planned quarters.
-
-    Args:
-        work, recourse, decisions: Demand, and what is done of it.
-    """
+    """Return the expected share of each class's work that is served over the planned quarters."""
     columns = recourse.columns
     short = np.flatnonzero(columns["source"] == "shortfall")
     planned = np.flatnonzero(recourse.planned)

@@ -14,23 +14,16 @@ YEAR = 4
 
 @dataclass(frozen=True)
 class Spans:
-    """Planned quarters, cut where a contract, block, machine or late delivery starts or ends; then years of mean capacity.
+    """Planned quarters, cut where a contract, block, machine or late delivery starts or ends; then years of mean capacity."""
 
-    Args:
-        quarter (k,): Quarter of each span; the first one of a year.
-        begin, end (k,): First instant, and first instant after it, in nanoseconds.
-        share (k,): Share of its quarter that each planned span lasts; 1 for years.
-        first (planned,): Span with which each planned quarter begins.
-        planned: Planned spans; years follow.
-        edges, hours ((years, 5), (years, 4)): First instants of each year's quarters and the one after them, and hours of each.
-    """
-
-    quarter: np.ndarray
+    quarter: np.ndarray  #: (k,): Quarter of each span; the first one of a year.
+    #: begin, end (k,): First instant, and first instant after it, in nanoseconds.
     begin: np.ndarray
     end: np.ndarray
-    share: np.ndarray
-    first: np.ndarray
-    planned: int
+    share: np.ndarray  #: (k,): Share of its quarter that each planned span lasts; 1 for years.
+    first: np.ndarray  #: (planned,): Span with which each planned quarter begins.
+    planned: int  #: Planned spans; years follow.
+    #: edges, hours ((years, 5), (years, 4)): First instants of each year's quarters and the one after them, and hours of each.
     edges: np.ndarray
     hours: np.ndarray
 

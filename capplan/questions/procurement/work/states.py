@@ -26,15 +26,11 @@ GOLDEN = (np.sqrt(5) - 1) / 2
 
 @dataclass(frozen=True)
 class States:
-    """All states that prices and deliveries may be in together, as if independent of each other and of demand.
+    """All states that prices and deliveries may be in together, as if independent of each other and of demand."""
 
-    Args:
-        table: price_state, delivery_state, probability, on_demand_factor, spot_factor, from_quarter; one row where nothing is stated.
-        deliveries: Table delivery_states, completed.
-    """
-
+    #: price_state, delivery_state, probability, on_demand_factor, spot_factor, from_quarter; one row where nothing is stated.
     table: pd.DataFrame
-    deliveries: pd.DataFrame
+    deliveries: pd.DataFrame  #: Table delivery_states, completed.
 
     @property
     def stated(self) -> bool:

@@ -11,22 +11,15 @@ from capplan.units import quarter_end, quarter_hours, quarter_index, quarter_lab
 
 @dataclass(frozen=True)
 class Timeline:
-    """Quarters from the first planned one to the last in which a contract can run.
+    """Quarters from the first planned one to the last in which a contract can run."""
 
-    Args:
-        quarters: Labels, planned quarters first.
-        planned: How many of them are planned; decisions fall only there.
-        hours (Q,): Hours of each quarter.
-        discount, discount_start (Q,): Value today of a dollar paid evenly over the quarter (at its middle) and at its start.
-        rate_per_year: Cost of capital.
-    """
-
-    quarters: tuple[str, ...]
-    planned: int
-    hours: np.ndarray
+    quarters: tuple[str, ...]  #: Labels, planned quarters first.
+    planned: int  #: How many of them are planned; decisions fall only there.
+    hours: np.ndarray  #: (Q,): Hours of each quarter.
+    #: discount, discount_start (Q,): Value today of a dollar paid evenly over the quarter (at its middle) and at its start.
     discount: np.ndarray
     discount_start: np.ndarray
-    rate_per_year: float
+    rate_per_year: float  #: Cost of capital.
 
     @property
     def horizon(self) -> tuple[str, ...]:
@@ -73,7 +66,6 @@ def make_timeline(a: ProcurementAssumptions, last_end: pd.Timestamp) -> Timeline
     """Lay out the quarters from the first planned one to the one in which the last contract ends, and at least as far as demand is held.
 
     Args:
-        a: First quarter, number of planned quarters, hours convention, discount rate.
         last_end: First instant after the last contract that can be bought.
     """
     first = quarter_index(a.first_quarter)
