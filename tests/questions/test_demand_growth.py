@@ -1,5 +1,7 @@
 """Growth over two years: exact weights, bands that hold on known futures and on public series, laws, and peers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -131,6 +133,18 @@ def test_shifting_time_by_weeks_changes_nothing():
     # Quarters begin a day later against the weeks: their totals differ by that day alone.
     ratio = there.quantiles["quantity"].to_numpy() / here.quantiles["quantity"].to_numpy()
     assert ratio == pytest.approx(np.ones(len(ratio)), abs=0.025)
+
+
+def test_the_last_year_counts_as_far_as_paths_hold_it_possible():
+    """A jumping level's newest rise is not all believed; plain growth is not held back by what the level was in the last year."""
+    generator = np.random.default_rng(3)
+    jumping = 1000 * np.exp(generator.normal(0, 0.3, 36) + np.where(np.arange(36) < 33, 0, 0.5))
+    fit = fit_growth(jumping, 12.0)
+    year = jumping[-12:].mean()
+    middle, plain = growth_median(fit, 24)[-3:].mean(), growth_median(replace(fit, shift=np.zeros_like(fit.shift)), 24)[-3:].mean()
+    assert abs(np.log(middle / year)) < 0.8 * abs(np.log(plain / year))
+    growing = fit_growth(1000 * 1.5 ** (np.arange(36) / 12) * np.exp(generator.normal(0, 0.01, 36)), 12.0)
+    assert np.abs(growing.shift[:24]).max() < 0.02
 
 
 def test_a_step_is_found_and_not_feared():

@@ -30,12 +30,14 @@ FLOOR_SHARE = 0.02
 #: Before a history's own tests, bands of quarter 1 to 8 are this factor wider than the kinds say, as if learned on so many tests (it is
 #: what makes 90 % bands hold 90 % on the M3 series), and where a slope turns in a smooth history the other one; a test counts at most so
 #: many deviations.
-PRIOR_WIDENING = np.interp(np.arange(8), [0, 3, 7], [1.03, 0.84, 0.84])
-TURNING_WIDENING = np.interp(np.arange(8), [0, 3, 7], [1.02, 1.02, 1.1])
+PRIOR_WIDENING = np.interp(np.arange(8), [0, 3, 5, 7], [1.1, 0.82, 0.85, 0.78])
+TURNING_WIDENING = np.interp(np.arange(8), [0, 3, 7], [1.15, 1.05, 1.1])
 PRIOR_TESTS, CLIPPED = 12.0, 2.5
-#: How far the Theta method is believed one to eight quarters ahead where paths hold possible what it says: about the shares that left least
-#: error on either half of 714 series of the M3 competition. Less than the other share of the last year's level counts as that.
-THETA_BELIEF, THETA_FLOOR = np.interp(np.arange(8), [0, 3, 7], [0.2, 0.5, 0.7]), 0.05
+#: How far the Theta method, and after it the last year's level, are believed one to eight quarters ahead where paths hold possible what
+#: they say: about the shares that left least error on either half of 714 series of the M3 competition. Less than the floor's share of the
+#: last year's level counts as that.
+THETA_BELIEF, LEVEL_BELIEF = np.interp(np.arange(8), [0, 3, 7], [0.2, 0.5, 0.7]), np.interp(np.arange(8), [0, 7], [0.3, 0.6])
+THETA_FLOOR = 0.05
 #: In a smooth history turns are plain to see, and a line through all of it counts for less by this share.
 SMOOTH_DOUBT = 0.5
 #: Paths on which it is seen what they hold possible.
@@ -59,13 +61,14 @@ class GrowthFit:
     combination: Array
     weight: Array
     widening: Array  #: Factor on the deviations of each quarter ahead, from the tests.
-    #: tests, inside: Tests of each quarter ahead on the history's own past, and how many outcomes lay inside the 90 % band.
+    #: tests, inside: Tests of each quarter ahead on the history's own past, and how many outcomes lay inside the 90 % band, as
+    #: wide as public series ask for.
     tests: Array
     inside: Array
     steps: tuple[tuple[int, float], ...]  #: Periods of found steps and their log sizes.
     #: What each kind expects of the logarithm of the level over `scale` in each period ahead, times its probability (kinds x periods).
     courses: Array
-    shift: Array  #: What is added to the logarithm of each period ahead: how far the Theta method is believed beside the kinds.
+    shift: Array  #: What is added to the logarithm of each period ahead, as far as the Theta method and the last year are believed.
 
     @property
     def kinds(self) -> dict[str, float]:
@@ -117,7 +120,7 @@ def fit_growth(level: Array, periods_per_year: float) -> GrowthFit:
     raw = raw / scale
     size = bucket(len(raw))
     white = _white(raw, size, periods_per_year)
-    tests, inside, squares = _tested(raw, white, size, periods_per_year)
+    scores = _tested(raw, white, size, periods_per_year)
     values, white, steps = _without_steps(raw, white, size, periods_per_year)
     weight = np.exp(_log_weights(white, values, len(values), size, periods_per_year))
     power, combination = np.divmod(np.flatnonzero(weight.ravel() > LEAST_WEIGHT), COMBINATIONS)
@@ -125,9 +128,9 @@ def fit_growth(level: Array, periods_per_year: float) -> GrowthFit:
     order = np.argsort(combination, kind="stable")
     power, combination, kept = power[order], combination[order], kept[order] / kept.sum()
     courses = courses_of(values, periods_per_year, power, combination, kept)
-    widening = _widening(tests, squares, turning_share(combination, kept))
-    fit = GrowthFit(values, scale, periods_per_year, power, combination, kept, widening, tests, inside, steps, courses, np.zeros(AHEAD))
-    return replace(fit, shift=_theta_shift(raw, fit))
+    tested = _widening(scores, turning_share(combination, kept))
+    fit = GrowthFit(values, scale, periods_per_year, power, combination, kept, *tested, steps, courses, np.zeros(AHEAD))
+    return replace(fit, shift=_shift(raw, fit))
 
 
 def _theta(values: Array, ahead: int, periods_per_year: float) -> Array | None:
@@ -147,33 +150,34 @@ def _theta(values: Array, ahead: int, periods_per_year: float) -> Array | None:
     return said if np.isfinite(said).all() else None
 
 
-def _theta_shift(history: Array, fit: GrowthFit) -> Array:
-    r"""Return what the Theta method adds to the logarithm of each period ahead.
+def _shift(history: Array, fit: GrowthFit) -> Array:
+    r"""Return what the Theta method and then the last year's level add to the logarithm of each period ahead.
 
     .. math:: w_q\, e^{-d_q^2 / 2 s_q^2}\, d_q, \qquad d_q = \log \theta_q - m_q
 
-    m is the median of paths in quarter q and s their deviation: the less they hold possible what Theta says, the less it counts, since the
-    kinds then saw a pattern that a line and a smoothed level do not have.
+    m is the median of paths in quarter q, with what was added before, and s their deviation: the less they hold possible what theta says,
+    the less it counts, since the kinds then saw a pattern that a line, a smoothed level or a year do not have.
     """
-    theta = _theta(history, AHEAD, fit.periods_per_year)
-    if theta is None:
-        return np.zeros(AHEAD)
     numbers, shocks = _tried()
-    logs = np.log(_quarters(growth_paths(fit, numbers, shocks) / fit.scale))
-    low, middle, high = np.quantile(logs, [0.05, 0.5, 0.95], axis=0)
-    away = np.log(np.maximum(_quarters(theta), THETA_FLOOR)) - middle
-    belief = (1 - SMOOTH_DOUBT * smooth_share(fit.combination, fit.weight)) * THETA_BELIEF[
-        np.minimum(np.arange(len(away)), QUARTERS_TESTED - 1)
-    ]
-    shift = belief * np.exp(-0.5 * (2 * NORMAL_95 * away / (high - low)) ** 2) * away
-    return np.interp(np.arange(AHEAD), 3 * np.arange(len(away)) + 1, shift)
+    low, middle, high = np.quantile(np.log(_quarters(growth_paths(fit, numbers, shocks) / fit.scale)), [0.05, 0.5, 0.95], axis=0)
+    theta, total = _theta(history, AHEAD, fit.periods_per_year), np.zeros(len(middle))
+    trust = 1 - SMOOTH_DOUBT * smooth_share(fit.combination, fit.weight)
+    quarter = np.minimum(np.arange(len(middle)), QUARTERS_TESTED - 1)
+    last_year = np.full(AHEAD, history[-round(fit.periods_per_year) :].mean())
+    for said, belief in ((theta, THETA_BELIEF), (last_year, LEVEL_BELIEF)):
+        if said is not None:
+            away = np.log(np.maximum(_quarters(said), THETA_FLOOR)) - middle - total
+            total = total + trust * belief[quarter] * np.exp(-0.5 * (2 * NORMAL_95 * away / (high - low)) ** 2) * away
+    return np.interp(np.arange(AHEAD), 3 * np.arange(len(middle)) + 1, total)
 
 
 @lru_cache(maxsize=1)
 def _tried() -> tuple[Array, Array]:
-    """Draw the numbers and shocks of the paths on which it is seen what they hold possible: the same for all series."""
-    numbers, shocks = np.random.default_rng(0), np.random.default_rng(1)
-    return numbers.permutation((np.arange(TRIED_PATHS) + 0.5) / TRIED_PATHS), shocks.standard_normal((TRIED_PATHS, AHEAD))
+    """Draw numbers and shocks of the paths on which it is seen what they hold possible: alike for all series, shocks with their mirrors."""
+    half = TRIED_PATHS // 2
+    numbers = np.random.default_rng(0).permutation((np.arange(half) + 0.5) / half)
+    shocks = np.random.default_rng(1).standard_normal((half, AHEAD))
+    return np.tile(numbers, 2), np.concatenate([shocks, -shocks])
 
 
 def _quarters(values: Array) -> Array:
@@ -186,8 +190,8 @@ def _expected(means: Array, white: Array) -> Array:
     return np.asarray(np.moveaxis(means @ np.moveaxis(white[:, :, : means.shape[2]], 0, 2), 2, 0))
 
 
-def _tested(values: Array, white: Array, size: int, periods_per_year: float) -> tuple[Array, Array, Array]:
-    """Test the kinds on a history's own past: tests, hits and mean squared normal scores of the outcomes, by quarter ahead."""
+def _tested(values: Array, white: Array, size: int, periods_per_year: float) -> Array:
+    """Test the kinds on a history's own past: normal scores of the outcomes, origins x quarters ahead (NaN where history ends)."""
     from scipy.special import ndtr, ndtri
 
     last = len(values)
@@ -201,23 +205,23 @@ def _tested(values: Array, white: Array, size: int, periods_per_year: float) -> 
         score = ndtr((np.stack([_on_scale(outcome, power) for power in POWERS])[:, None] - expected) / deviation)
         below = np.einsum("pc,pcq->q", weight / weight.sum(), score)
         scores.append(np.pad(ndtri(np.clip(below, 1e-6, 1 - 1e-6)), (0, QUARTERS_TESTED - quarters), constant_values=np.nan))
-    found = np.array(scores).reshape(-1, QUARTERS_TESTED)
-    tests = np.isfinite(found).sum(axis=0)
-    inside = (np.abs(np.where(np.isfinite(found), found, np.inf)) <= NORMAL_95).sum(axis=0)
-    return tests, inside, np.nansum(np.clip(found, -CLIPPED, CLIPPED) ** 2, axis=0) / np.maximum(tests, 1)
+    return np.array(scores).reshape(-1, QUARTERS_TESTED)
 
 
-def _widening(tests: Array, squares: Array, turning: float) -> Array:
-    r"""Return the factors on the width of each quarter ahead.
+def _widening(scores: Array, turning: float) -> tuple[Array, Array, Array]:
+    r"""Return the factors on the width of each quarter ahead, its tests, and how many outcomes bands as wide as p held.
 
     .. math:: f_q = \sqrt{(m\,p_q^2 + n_q\,\overline{u_q^2}) / (m + n_q)}
 
     u is the outcome as a normal score of what was foretold, n the tests without overlap, m = 12 and p the factors found on public series,
     or those of slopes that turn, by their probability.
     """
+    tests = np.isfinite(scores).sum(axis=0)
+    squares = np.nansum(np.clip(scores, -CLIPPED, CLIPPED) ** 2, axis=0) / np.maximum(tests, 1)
     apart = np.where(tests > 0, 1 + (tests - 1) / np.arange(1, QUARTERS_TESTED + 1), 0.0)
     prior = (1 - turning) * PRIOR_WIDENING + turning * TURNING_WIDENING
-    return np.asarray(np.sqrt((PRIOR_TESTS * prior**2 + apart * squares) / (PRIOR_TESTS + apart)))
+    inside = (np.abs(scores) <= NORMAL_95 * prior).sum(axis=0)
+    return np.sqrt((PRIOR_TESTS * prior**2 + apart * squares) / (PRIOR_TESTS + apart)), tests, inside
 
 
 def _without_steps(values: Array, white: Array, size: int, periods_per_year: float) -> tuple[Array, Array, tuple[tuple[int, float], ...]]:

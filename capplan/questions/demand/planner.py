@@ -73,8 +73,8 @@ def read_planned(table: pd.DataFrame | None, as_of: pd.Timestamp, notes: list[st
         if fallen.size:
             k = int(fallen[0])
             faults.append(
-                f"{where}: P{100 * probability[k]:g} is {quantity[k]:,.6g} and P{100 * probability[k + 1]:g} is"
-                f" {quantity[k + 1]:,.6g}, so they cross; a higher quantile is never lower"
+                f"{where}: P{100 * probability[k]:g} is {quantity[k]:,.12g} and P{100 * probability[k + 1]:g} is"
+                f" {quantity[k + 1]:,.12g}, so they cross; a higher quantile is never lower: correct the two"
             )
         elif (np.diff(probability) == 0).any():
             faults.append(f"{where}: a quantile is stated twice; state each once")
