@@ -15,20 +15,14 @@ from capplan.questions.procurement.explain.clashes import feasible, what_must_gi
 from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.program.agreement_proof import FULL, Effort, best_plan
 from capplan.questions.procurement.program.first_stage import Model, build_model
-from capplan.questions.procurement.program.limit_scope import known_limits
 from capplan.questions.procurement.program.second_stage import Recourse, build_recourse
 from capplan.questions.procurement.program.spend_agreements import contract_years
-from capplan.questions.procurement.supply.choices import Choices, list_choices
-from capplan.questions.procurement.supply.generations import not_there_yet
-from capplan.questions.procurement.supply.instalments import checked_instalments
-from capplan.questions.procurement.supply.market import Market, build_market
-from capplan.questions.procurement.supply.successors import with_generations
-from capplan.questions.procurement.supply.tiers import checked_tiers
-from capplan.questions.procurement.supply.windows import with_windows
-from capplan.questions.procurement.work.load import Work, lay_out, named_places
+from capplan.questions.procurement.supply.choices import Choices
+from capplan.questions.procurement.supply.market import Market
+from capplan.questions.procurement.supply.on_offer import on_offer
+from capplan.questions.procurement.work.load import Work, lay_out
 from capplan.questions.procurement.work.service_levels import hold_level, level_notes
-from capplan.questions.procurement.work.states import States, cut_points, known_states, with_states
-from capplan.units import quarter_range
+from capplan.questions.procurement.work.states import States, cut_points, with_states
 
 
 @dataclass(frozen=True)
@@ -67,18 +61,9 @@ class Decided(Stated):
 
 def state_problem(problem: Problem) -> Stated:
     """Build the purchase program."""
-    problem, arrivals = with_generations(problem)
+    had = on_offer(problem)
+    problem, market, choices, states, caps = had.problem, had.market, had.choices, had.states, had.caps
     a, demand, classes = problem.assumptions, problem.demand, problem.classes
-    quarters = quarter_range(a.first_quarter, a.horizon_quarters)
-    caps = not_there_yet(known_limits(problem.limits, problem.sites, a), arrivals, quarters)
-    problem, caps = with_windows(problem, caps, quarters)
-    offers = problem.offers
-    runs = problem.speeds.loc[problem.speeds["class"].isin(demand["class"]), "accelerator"]
-    market = build_market(problem, runs, named_places(demand, classes, caps), arrivals)
-    schedules = checked_instalments(problem.offer_payments, market.contracts, offers)
-    states = known_states(problem.price_states, problem.delivery_states)
-    tiers = checked_tiers(problem.offer_tiers, market.contracts, offers, a.price_factor)
-    choices = list_choices(market, problem.sites, a, tiers, schedules, states)
     work = lay_out(with_states(demand, states, a.seed), problem.speeds, classes, market, choices.timeline, a, problem.egress_prices)
     work = cut_points(work, choices.spans)
     years = contract_years(problem.spend_agreements, problem.other_costs, market, choices, a)

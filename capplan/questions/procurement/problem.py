@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pandas as pd
@@ -31,6 +31,7 @@ class Problem:
         delivery_states: Tables of the book; None or empty where it has none. Of other costs only those billed by the provider of a spend
             agreement count.
         usage, workloads: Measured work and its classes: then rules that only look back are held against the plan.
+        laid_out: What `on_offer` has laid out of this problem and of those it was made from; tables are not changed in place.
 
     Raises:
         CapplanError: Naming every cell of the book's tables that is not allowed.
@@ -57,14 +58,20 @@ class Problem:
     delivery_states: pd.DataFrame | None = None
     usage: pd.DataFrame | None = None
     workloads: pd.DataFrame | None = None
+    laid_out: list[Any] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Check the book's tables."""
         check_frames({name: getattr(self, name) for name in BOOK_TABLES})
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: what was laid out is laid out there."""
+        return {**vars(self), "laid_out": []}
+
     def replaced(self, **parts: Any) -> Problem:
         """Return it with other tables or assumptions; what stays is not checked again."""
         found = copy(self)
+        object.__setattr__(found, "laid_out", self.laid_out)
         for name, part in parts.items():
             if name not in self.__dataclass_fields__:
                 raise TypeError(f"a purchase has no part {name}")
@@ -74,4 +81,4 @@ class Problem:
 
 
 #: Tables of the book that a problem holds under their own names.
-BOOK_TABLES = tuple(field.name for field in fields(Problem) if field.name not in (*DERIVED, "assumptions"))
+BOOK_TABLES = tuple(field.name for field in fields(Problem) if field.name not in (*DERIVED, "assumptions", "laid_out"))
