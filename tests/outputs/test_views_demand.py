@@ -58,6 +58,7 @@ def test_picked_workloads_and_quantile(book, scenario, view):
     picked = show_demand(book, scenario.replaced(shown_workloads=("chat",), shown_quantile="P95"))
     assert picked.headline.startswith("chat: demand in 2027Q4")
     assert "(90 % band" in picked.headline
+    assert "; tested at quarter 4 for 0 of " in picked.headline
     assert set(picked.table["workload"].str.split(",").str[0]) == {"chat"}
     assert list(picked.table.columns) == ["workload", "quarter", "P5", "P50", "P95"]
     same = view.table[view.table["workload"].str.startswith("chat")]["P50"].to_numpy()

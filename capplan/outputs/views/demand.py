@@ -42,7 +42,8 @@ def show_demand(book: Book, scenario: Scenario) -> View:
     names = tuple(sorted(forecast.paths["workload"].unique()))
     picked = _picked(scenario.shown_workloads, names)
     upper = int(scenario.shown_quantile[1:]) / 100
-    growth, headline = growth_of(forecast.paths[forecast.paths["workload"].isin(picked)], forecast.weights, upper)
+    paths, outlook = (table[table["workload"].isin(picked)] for table in (forecast.paths, forecast.outlook))
+    growth, headline = growth_of(paths, forecast.weights, upper, outlook if forecast.history.size else None)
     if len(picked) < len(names):
         headline = f"{', '.join(picked)}: {headline[:1].lower()}{headline[1:]}"
     units = book.get("workloads").set_index("workload")["unit"]

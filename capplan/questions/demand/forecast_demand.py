@@ -12,7 +12,7 @@ from capplan.questions.demand.events import read_events, read_runs
 from capplan.questions.demand.fit_tables import history_table, scores_table, unmet_table
 from capplan.questions.demand.fitting import Fit, fit_usage
 from capplan.questions.demand.notes import assumption_notes, idle_events
-from capplan.questions.demand.outlook import outlook_courses, outlook_notes, outlook_table
+from capplan.questions.demand.outlook import outlook_courses, outlook_notes, outlook_table, untested_band
 from capplan.questions.demand.paths import draw_cohorts
 from capplan.questions.demand.planner import coming, planned_totals, read_planned
 from capplan.questions.demand.planner_scores import no_scores, score_planned, scores_note
@@ -130,7 +130,7 @@ def forecast_demand(
     outlook = outlook_table(fit, months)
     notes += outlook_notes(outlook) + assumption_notes(fit, runs, simulated.paths, a) + idle_events(known_events, simulated.paths, fit)
     quantiles = path_quantiles(simulated.paths, ["workload", "region"])
-    growth, headline = growth_of(simulated.paths, ranking.weights)
+    growth, headline = growth_of(simulated.paths, ranking.weights, outlook=outlook)
     return Forecast(
         paths=simulated.paths,
         quantiles=quantiles,
@@ -265,13 +265,14 @@ def path_quantiles(paths: pd.DataFrame, by: list[str], quantiles: tuple[float, .
     return pd.concat(frames, ignore_index=True) if frames else _empty(*by, "quarter", "quantile", "quantity")
 
 
-def growth_of(paths: pd.DataFrame, weights: dict[str, float], upper: float = 0.9) -> tuple[float, str]:
+def growth_of(paths: pd.DataFrame, weights: dict[str, float], upper: float = 0.9, outlook: pd.DataFrame | None = None) -> tuple[float, str]:
     """Say by how much demand grows over the horizon, in one number over all workloads of the paths, and in a sentence.
 
     Args:
         paths: Paths of a Forecast, or those of some of its workloads.
         weights: What a unit of each workload counts for.
         upper: Upper end of the band (0.9 = an 80 % band).
+        outlook: Of a Forecast: says where the band is not tested on the past; None where demand is stated.
     """
     quarters = sorted(paths["quarter"].unique())
     weight = paths["workload"].map(weights).fillna(0.0)
@@ -280,10 +281,12 @@ def growth_of(paths: pd.DataFrame, weights: dict[str, float], upper: float = 0.9
     first = interpolated_quantiles(totals[quarters[0]].to_numpy(), probability, np.array([0.5]))[0]
     if not first > 0:
         return float("nan"), f"No demand is expected in {quarters[0]}; see the quantiles of the later quarters."
+    alive = paths[(paths["quarter"] == quarters[-1]) & (paths["quantity"] > 0)].groupby(["workload", "region"]).ngroups
+    untested = untested_band(outlook, alive, len(quarters)) if outlook is not None else ""
     low, middle, high = interpolated_quantiles(totals[quarters[-1]].to_numpy(), probability, np.array([1 - upper, 0.5, upper])) / first
     text = (
         f"Demand in {quarters[-1]} is {middle:.2f} times that of {quarters[0]} ({100 * (2 * upper - 1):.0f} % band {low:.2f} to"
-        f" {high:.2f})."
+        f" {high:.2f}{untested})."
     )
     return float(middle), text
 

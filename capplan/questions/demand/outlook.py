@@ -102,6 +102,19 @@ def outlook_notes(table: pd.DataFrame) -> list[str]:
     ]
 
 
+def untested_band(outlook: pd.DataFrame, series: int, quarters: int) -> str:
+    """Say of how many series the band of the farthest told quarter of a horizon was tested on their own past; nothing where of all.
+
+    Examples:
+        >>> first = pd.DataFrame({"workload": ["a", "b"], "region": "any", "tests_quarter_8": [3, 0]})
+        >>> untested_band(first, 2, 8)
+        '; tested at quarter 8 for 1 of 2 series'
+    """
+    told = max(q for q in TOLD_QUARTERS if q == 1 or q <= quarters)
+    tested = int((outlook.drop_duplicates(["workload", "region"])[f"tests_quarter_{told}"] > 0).sum())
+    return f"; tested at quarter {told} for {tested} of {series} series" if tested < series else ""
+
+
 def _untested(row: dict[str, object]) -> str:
     missing = [str(q) for q in TOLD_QUARTERS if not row[f"tests_quarter_{q}"]]
     return " and ".join([", ".join(missing[:-1]), missing[-1]]) if len(missing) > 1 else "".join(missing)
