@@ -130,6 +130,18 @@ def _range(text: str, field: str, parts: Sequence[str]) -> Axis:
     return Axis(field, tuple(fitting(field, low + (high - low) * place / (count - 1)) for place in range(count)), low, high)
 
 
+def count_of(axes: Sequence[Axis], sample: int = 0) -> int:
+    """Count the points that `points_of` would make; they may be more than there is memory for.
+
+    Examples:
+        >>> axes = [parse_axis("price_factor=0.5:1.5:1000"), parse_axis("seed=1,2")]
+        >>> count_of(axes), count_of(axes, 64)
+        (2000, 128)
+    """
+    crossed = math.prod(len(axis.values) for axis in axes if not sample or axis.low is None)
+    return crossed * (sample or 1)
+
+
 def points_of(axes: Sequence[Axis], sample: int = 0, seed: int = 0) -> list[dict[str, Any]]:
     """Return the values of every point: the grid of all axes, or a Sobol sample of their ranges crossed with the grid of the rest.
 
@@ -137,11 +149,13 @@ def points_of(axes: Sequence[Axis], sample: int = 0, seed: int = 0) -> list[dict
         sample: Points of the Sobol sample; 0 for the grid. A power of two spreads evenly.
 
     Raises:
-        ScenarioError: If an axis comes twice, or a sample is asked for and no axis is a range.
+        ScenarioError: If there is no axis, one comes twice, or a sample is asked for and none is a range.
 
     Source: I. M. Sobol', On the distribution of points in a cube (1967), as scipy.stats.qmc.Sobol with Owen's scramble.
     """
     fields = [axis.field for axis in axes]
+    if not fields:
+        raise ScenarioError("a sweep needs something that is varied: name it with --vary, such as --vary price_factor=0.8:1.2:5")
     for field in fields:
         if fields.count(field) > 1:
             raise ScenarioError(f"--vary {field} is given twice; name all its values in one")

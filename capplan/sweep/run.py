@@ -19,6 +19,7 @@ from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError, ScenarioError
 from capplan.optimize.two_stage import Warm
+from capplan.outputs.run.stopping import leaving
 from capplan.questions.procurement import QUICK, decide, first_answer, regret_of, signed_now
 from capplan.sweep.points import Axis, assumed_at, label_of
 from capplan.text import counted, duration_words
@@ -87,16 +88,8 @@ def sweep_book(
     """
     if not points:
         raise ScenarioError("a sweep needs at least one point; name what is varied with --vary")
+    refuse_many(book, scenario, points[0], axes, len(points), most)
     scenarios = [_at(scenario, point, axes) for point in points]
-    if len(points) > most:
-        began = time.perf_counter()
-        _decided(book, scenarios[0], None)
-        each = time.perf_counter() - began
-        raise CapplanError(
-            f"{len(points):,} points are more than {most:,}; at about {duration_words(each)} a point and core they take"
-            f" {duration_words(each * len(points))}. Narrow the ranges, sample them (--sample sobol:256), or allow them with --most"
-            f" {len(points)}."
-        )
     with workers(scenario.workers):
         rows = _parts(book, scenarios, (), folder / "parts", say, "points")
         ranked = _ranked(rows)
@@ -105,6 +98,28 @@ def sweep_book(
             _parts(book, scenarios, candidates, folder / "parts", say, "points held against other decisions") if len(candidates) > 1 else []
         )
     return _tables(points, rows, ranked, regrets)
+
+
+def refuse_many(book: Book, scenario: Scenario, point: Mapping[str, Any], axes: Sequence[Axis], count: int, most: int) -> None:
+    """Refuse more points than are taken, saying how long they would take; nothing where there are few enough.
+
+    Args:
+        book, scenario, axes: As for `sweep_book`.
+        point: One of them, at which is tried how long it takes.
+        count, most: Points that are asked for, and that are taken at most.
+
+    Raises:
+        CapplanError: Where there are more.
+    """
+    if count <= most:
+        return
+    began = time.perf_counter()
+    _decided(book, _at(scenario, point, axes), None)
+    each = time.perf_counter() - began
+    raise CapplanError(
+        f"{count:,} points are more than {most:,}; at about {duration_words(each)} a point and core they take"
+        f" {duration_words(each * count)}. Narrow the ranges, sample them (--sample sobol:256), or allow them with --most {count}."
+    )
 
 
 def _at(scenario: Scenario, point: Mapping[str, Any], axes: Sequence[Axis]) -> Scenario:
@@ -127,18 +142,18 @@ def _parts(
         say(f"  {counted(sum(len(tasks[place].scenarios) for place in set(range(len(tasks))) - set(missing)), 'point')} were done before")
     began, done = time.perf_counter(), 0
     total = sum(len(tasks[place].scenarios) for place in missing)
+    kept = f"what is done is kept in {folder}, and the same command goes on from there"
     try:
-        for place, rows in spread_as_done(partial(_chunk, tasks), missing):
-            draft = files[place].with_suffix(".draft")
-            draft.write_text(json.dumps(rows), encoding="utf-8")
-            draft.replace(files[place])
-            done += len(rows)
-            left = (time.perf_counter() - began) / done * (total - done)
-            say(f"  {done:,} of {total:,} {what}" + (f", about {duration_words(left)} left" if left >= 1 else ""))
+        with leaving(kept):
+            for place, rows in spread_as_done(partial(_chunk, tasks), missing):
+                draft = files[place].with_suffix(".draft")
+                draft.write_text(json.dumps(rows), encoding="utf-8")
+                draft.replace(files[place])
+                done += len(rows)
+                left = (time.perf_counter() - began) / done * (total - done)
+                say(f"  {done:,} of {total:,} {what}" + (f", about {duration_words(left)} left" if left >= 1 else ""))
     except KeyboardInterrupt:
-        raise CapplanError(
-            f"stopped after {done:,} of {total:,} points; what is done is kept in {folder}, and the same command goes on from there"
-        ) from None
+        raise CapplanError(f"stopped after {done:,} of {total:,} points; {kept}") from None
     return [row for file in files for row in json.loads(file.read_text(encoding="utf-8"))]
 
 
@@ -237,7 +252,9 @@ def _headline(frame: pd.DataFrame, decisions: pd.DataFrame, regrets: pd.DataFram
     first = decisions.iloc[0]
     failed = f" {counted(len(frame) - len(answered), 'point')} could not be decided." if len(answered) < len(frame) else ""
     if len(decisions) == 1:
-        return f"One decision is best at all {len(answered):,} points: {first['signs']}.{failed}"
+        return (
+            f"One decision is best at {'its point' if len(answered) == 1 else f'all {len(answered):,} points'}: {first['signs']}.{failed}"
+        )
     worst = regrets.groupby("decision", sort=False)["regret_share"].max()
     robust = str(worst.idxmin())
     signs = decisions.set_index("decision").at[robust, "signs"]

@@ -7,14 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from capplan.book.book import load_book
-from capplan.errors import ReportError, ScenarioError
+from capplan.errors import ScenarioError
+from capplan.outputs.run.folders import check_room, made, refused
+from capplan.scratch import scratch
 from capplan.sweep.page import regret_table, sweep_page
-from capplan.sweep.points import parse_axis, points_of
-from capplan.sweep.run import Sweep, sweep_book
+from capplan.sweep.points import count_of, parse_axis, points_of
+from capplan.sweep.run import Sweep, refuse_many, sweep_book
 from capplan.sweep.variance import paired_points, shares_or_reason
+from capplan.text import counted
 
 #: Points spread evenly, and pairs of points that shares of the variance are found from.
 SAMPLES = ("sobol", "saltelli")
+#: What a sweep leaves; shares.parquet of a sample made for them alone.
+FILES = ("sweep.html", "sweep.json", "points.parquet", "decisions.parquet", "shares.parquet")
 
 
 def write_sweep(
@@ -39,34 +44,34 @@ def write_sweep(
     scenario = book.scenario_with(**values)
     kind, count = _sampled(sample)
     paired = kind == "saltelli"
+    asked = count * (len(axes) + 2) if paired else count_of(axes, count)
+    refuse_many(book, scenario, {axis.field: axis.values[0] for axis in axes}, axes, asked, most)
     points = paired_points(axes, count, scenario.seed) if paired else points_of(axes, count, scenario.seed)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "parts").mkdir(exist_ok=True)
-        probe = out / "parts" / ".probe"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise ReportError(f"{out} cannot be written: {error.strerror or error}; choose another folder with --out") from error
-    say(f"capplan: {book.name}, a sweep of {len(points):,} points")
-    found = sweep_book(book, scenario, points, out, axes=axes, most=most, say=say)
-    found.points.to_parquet(out / "points.parquet", index=False)
-    regret_table(found).to_parquet(out / "decisions.parquet", index=False)
-    record = {
-        "book": book.name,
-        "headline": found.headline,
-        "vary": list(vary),
-        "sample": sample,
-        "parameters": scenario.model_dump(mode="json"),
-        "digests": dict(book.digests),
-    }
-    (out / "sweep.json").write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
-    shares = shares_or_reason(found.points, axes, scenario.seed) if paired else None
-    (out / "shares.parquet").unlink(missing_ok=True)
-    if shares:
-        shares[0].to_parquet(out / "shares.parquet", index=False)
-    (out / "sweep.html").write_text(sweep_page(book.name, found, axes, scenario.currency, shares), encoding="utf-8")
-    shutil.rmtree(out / "parts", ignore_errors=True)
+    check_room(out)
+    say(f"capplan: {book.name}, a sweep of {counted(len(points), 'point')}")
+    with refused(out), made(out / "parts"), scratch(".sweep.draft-", out) as draft:
+        found = sweep_book(book, scenario, points, out, axes=axes, most=most, say=say)
+        found.points.to_parquet(draft / "points.parquet", index=False)
+        regret_table(found).to_parquet(draft / "decisions.parquet", index=False)
+        record = {
+            "book": book.name,
+            "headline": found.headline,
+            "vary": list(vary),
+            "sample": sample,
+            "parameters": scenario.model_dump(mode="json"),
+            "digests": dict(book.digests),
+        }
+        (draft / "sweep.json").write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
+        shares = shares_or_reason(found.points, axes, scenario.seed) if paired else None
+        if shares:
+            shares[0].to_parquet(draft / "shares.parquet", index=False)
+        (draft / "sweep.html").write_text(sweep_page(book.name, found, axes, scenario.currency, shares), encoding="utf-8")
+        # what another sweep left goes before the first new file comes: no moment shows files of both
+        for name in FILES:
+            (out / name).unlink(missing_ok=True)
+        for file in sorted(draft.iterdir()):
+            file.replace(out / file.name)
+        shutil.rmtree(out / "parts", ignore_errors=True)
     return found
 
 

@@ -63,9 +63,11 @@ class Watch:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Note what a test takes and reaches."""
+        if item.nodeid in self._order or not self._lines:
+            # following lines takes its time, and it is known of this test
+            return (yield)
         self._reached, began = set(), time.perf_counter()
-        if self._lines:
-            sys.settrace(self._called)
+        sys.settrace(self._called)
         try:
             return (yield)
         finally:

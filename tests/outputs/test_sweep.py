@@ -6,6 +6,9 @@ import json
 import math
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,6 +19,7 @@ from capplan.errors import CapplanError, ScenarioError
 from capplan.sweep import Axis, parse_axis, points_of, sweep_book, write_sweep
 from capplan.sweep import run as sweeping
 from capplan.sweep.page import effects, regret_table, steps_of
+from capplan.sweep.write import FILES
 from capplan.workers import workers
 from tests.conftest import CONTRACTS, SKUS, SOURCES
 
@@ -243,6 +247,63 @@ def test_a_cluster_of_two_processes_gives_the_same_when_one_is_killed(book, foun
         assert killed
     for name in ("points", "decisions", "regrets"):
         pd.testing.assert_frame_equal(getattr(result, name), getattr(found, name), check_exact=True)
+
+
+def test_more_points_than_there_is_memory_for_say_at_once_how_long_they_would_take(folder, tmp_path):
+    ranges = ["price_factor=0.5:1.5:1000", "demand_factor=0.5:1.5:1000", "risk_weight=0:1:1000"]
+    for vary, sample, said in (
+        (ranges, "", r"1,000,000,000 points are more than 2,000; at about .* days"),
+        (ranges[:1], "sobol:99999999999999", "99,999,999,999,999 points"),
+        (ranges[:1], "saltelli:1099511627776", "3,298,534,883,328 points"),
+    ):
+        with pytest.raises(CapplanError, match=said):
+            write_sweep(folder, vary, sample, {}, tmp_path / "out", 2000, quiet)
+    with pytest.raises(CapplanError, match=r"name it with --vary"):
+        write_sweep(folder, [], "", {}, tmp_path / "out", 2000, quiet)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_sweep_that_is_stopped_says_what_it_keeps(folder, tmp_path):
+    words = [
+        sys.executable,
+        "-m",
+        "capplan.cli",
+        "sweep",
+        str(folder),
+        "--vary",
+        "price_factor=0.7:1.3:400",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert process.stderr is not None
+        while "8 of 400 points" not in process.stderr.readline():
+            assert process.poll() is None
+        process.terminate()
+        said = process.stderr.read()
+    assert process.returncode == 143
+    last = said.splitlines()[-1]
+    assert last.startswith("capplan: stopped by SIGTERM; what is done is kept in ")
+    assert last.endswith("out/parts, and the same command goes on from there")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["parts"]
+    assert list((tmp_path / "out" / "parts").glob("*.json"))
+
+
+def test_files_of_two_sweeps_never_lie_side_by_side(folder, tmp_path, monkeypatch):
+    for name in FILES:
+        (tmp_path / name).write_text("of a sweep before")
+    replace, seen = Path.replace, []
+
+    def watched(self, target):
+        moved = replace(self, target)
+        if target.parent == tmp_path:
+            seen.append(any((tmp_path / name).exists() and (tmp_path / name).read_bytes()[:4] == b"of a" for name in FILES))
+        return moved
+
+    monkeypatch.setattr(Path, "replace", watched)
+    write_sweep(folder, ["price_factor=0.9,1.1"], "", {}, tmp_path, 10, quiet)
+    assert seen == [False] * 4
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(set(FILES) - {"shares.parquet"})
 
 
 # ---------------------------------------------------------------- what is shown

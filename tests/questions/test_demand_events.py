@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from capplan.book.scenario import DemandAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.demand import forecast_demand, quarters
+from capplan.questions.demand.events import Run, run_work
 
 A = DemandAssumptions(horizon_quarters=4, paths=400, growth_band_share=0.0, load_blocks=2)
 TIME = pd.date_range("2026-09-01", "2026-11-30 23:00", freq="h")
@@ -193,3 +194,15 @@ def test_hours_are_ranked_from_the_busiest_on_and_equal_ones_as_they_come(few, s
     for total in (few, np.random.default_rng(seed).random((4, 30))):
         by_path = quarters._ranked(total) - 30 * np.arange(4)[:, None]
         assert by_path.tolist() == [sorted(range(30), key=lambda hour, path=path: -total[path, hour]) for path in range(4)]
+
+
+def test_a_run_does_all_its_work_however_late_it_starts_and_within_a_day_at_least():
+    days = {"start": pd.Timestamp("2027-01-01"), "latest_start": pd.Timestamp("2027-01-09"), "end": pd.Timestamp("2027-01-04")}
+    run = Run(name="r", workload="w", region="us", quantity=480.0, probability=1.0, **days)
+    times = np.arange(np.datetime64("2027-01-01"), np.datetime64("2027-01-21"), np.timedelta64(1, "h"))
+    work = run_work(run, times, 64, seed=1)
+    assert work.sum(axis=1) == pytest.approx(np.full(64, 480.0))
+    # no less than a day is left, so no hour does more than a day's twenty-fourth
+    assert work.min() >= 0.0
+    assert work.max() <= 20.0 + 1e-9
+    assert (work[:, times >= np.datetime64("2027-01-05")] > 0).any()

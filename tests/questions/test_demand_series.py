@@ -7,7 +7,7 @@ import pytest
 
 from capplan.errors import CapplanError
 from capplan.questions.demand import forecast_series
-from capplan.questions.demand.accuracy import coverage, mase, owa, pinball_loss, seasonal_scale, smape
+from capplan.questions.demand.accuracy import coverage, finops_band, mase, owa, pinball_loss, seasonal_scale, smape
 from capplan.questions.demand.series import QUANTILES, forecast_values
 from tests.conftest import reference_file
 
@@ -162,3 +162,10 @@ def test_bad_calls():
         forecast_series(frame(np.ones(5)), 0)
     with pytest.raises(CapplanError, match="a hold values that are not finite"):
         forecast_series(frame(np.array([1.0, np.nan])), 2)
+
+
+@pytest.mark.parametrize(
+    ("share", "band"), [(0.12, "run"), (-0.12, "run"), (0.1201, "walk"), (0.15, "walk"), (-0.2, "crawl"), (0.2001, "outside")]
+)
+def test_a_band_holds_its_own_limit(share, band):
+    assert finops_band(share) == band

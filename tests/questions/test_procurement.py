@@ -342,6 +342,15 @@ def test_quota_new_accelerators_and_provider_share() -> None:
     assert plan.purchases.groupby("provider")["accelerators"].sum().to_dict() == {"cloud": 5.0, "rival": 5.0}
 
 
+def test_what_is_signed_counts_towards_the_share_of_a_provider() -> None:
+    """Two held there and six elsewhere: nine of eighteen may be there, seven of them new."""
+    share = [{"limit_id": "cap", "kind": "provider_share", "amount": 0.5, "provider": "cloud"}]
+    rows = [offer("c", "lease", 1.0, term_months=3), offer("b", "lease", 2.0, term_months=3, sku="other")]
+    held = [commitment("here", 2.0, "2026-07-01", "2027-12-31"), commitment("there", 6.0, "2026-07-01", "2027-12-31") | {"sku": "other"}]
+    plan = solve(demand([[18.0]]), rows, limits=share, skus=[sku("gpu"), sku("other", provider="rival")], commitments=held)
+    assert plan.purchases.groupby("provider")["accelerators"].sum().to_dict() == {"cloud": 7.0, "rival": 3.0}
+
+
 def test_power_and_capital_limits_hold_owned_machines() -> None:
     own = offer("own", "owned", 0.0, sku="own", region="site", capex_usd=10_000.0)
     machines = [sku("gpu"), sku("own", provider="own", power_kw=2.0)]

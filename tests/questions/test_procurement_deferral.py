@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from capplan.questions.procurement.work.deferral import deferrals
 from tests.cases.procurement_cases import assumptions, demand, offer, solve, work_class
 
 HOURS = 2190.0
@@ -60,3 +64,15 @@ def test_one_amount_for_all_paths_is_the_best_of_those_tried() -> None:
     for path, quarter in itertools.product(range(2), ("2027Q1", "2027Q2")):
         part = found.service[(found.service["path"] == path) & (found.service["quarter"] == quarter)]
         assert (part["served"] + part["shortfall"]).tolist() == pytest.approx(part["demanded"].tolist())
+
+
+def test_what_is_put_off_into_a_longer_quarter_needs_fewer_machines_there() -> None:
+    work = SimpleNamespace(
+        points=pd.DataFrame({"quarter": [0, 0, 1]}),
+        load=np.array([[4.0], [6.0], [1.0]]),
+        rows=pd.DataFrame([{"deferrable": True, "shortfall_usd": 25.0}]),
+    )
+    timeline = SimpleNamespace(planned=2, hours=np.array([2160.0, 2184.0]), quarters=["2027Q1", "2027Q2"], discount=np.array([0.5, 0.25]))
+    (found,) = deferrals(work, timeline, values(1))
+    assert found.adds == {(0, 0): -1.0, (1, 0): pytest.approx(2160 / 2184)}
+    assert (found.most, found.usd) == (6.0, pytest.approx(0.01 * 25 * 2160 * 0.5))

@@ -9,6 +9,7 @@ import pytest
 
 from capplan.book.scenario import LedgerAssumptions
 from capplan.questions.ledger import LedgerTables, build_ledger
+from capplan.questions.procurement.supply.owned import sold_machines
 from tests.cases.procurement_cases import assumptions, demand, offer, sku, solve
 
 HOURS = 2190.0
@@ -49,6 +50,23 @@ def test_they_are_kept_year_by_year_to_their_last_day() -> None:
     found = plan([10.0] * 6, machines(last_day=pd.Timestamp("2028-06-30")))
     assert found.purchases[["quarter", "machines"]].to_numpy().tolist() == [["2027Q2", 10.0], ["2028Q2", 10.0]]
     assert str(found.purchases["ends"].max().date()) == "2028-06-30"
+
+
+def test_who_sells_saves_electricity_and_support_and_still_pays_for_the_space() -> None:
+    holding = {
+        "name": "old",
+        "kind": "asset",
+        "machines": 10,
+        "power_kw": 20.0,
+        "region": "room",
+        "accelerators": 10.0,
+        "price_usd": 800_000.0,
+    }
+    holding |= {"start": pd.Timestamp("2024-07-01"), "end": pd.Timestamp("2029-07-01"), "resale_share": 0.5, "residual_share": 0.1}
+    a = assumptions(approval_days=0)
+    for rent in (0.0, 146.0):
+        found = sold_machines(holding | {"support_usd_per_hour": 10 * SUPPORT}, ["2027Q1"], SITE.assign(usd_per_kw_month=rent), a)
+        assert [row["usd_per_hour"] for row in found] == [pytest.approx(ELECTRICITY + SUPPORT)]
 
 
 def test_idle_machines_are_sold_where_they_may_be_and_the_ledger_says_so() -> None:

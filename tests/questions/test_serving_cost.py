@@ -69,3 +69,9 @@ def test_faults_are_named():
         cost.loaded_costs(SERVED, COMPUTE.assign(workload="other"), OTHER, 1.0, 0.5)
     with pytest.raises(CapplanError, match=r"0\.9"):
         cost.loaded_costs(SERVED, COMPUTE, OTHER, 1.0, 90)
+
+
+def test_what_stands_by_is_no_more_than_what_does_not_work():
+    hours = pd.DataFrame({"replicas": [2.0], "accelerators": [16.0], "busy_share": [0.75]})
+    assert cost.fleet_components(hours, 2, 2.5) == {"busy": 30.0, "headroom": 0.0, "spare": 10.0}
+    assert cost.fleet_components(hours.assign(replicas=8.0), 1, 2.5) == {"busy": 30.0, "headroom": 5.0, "spare": 5.0}

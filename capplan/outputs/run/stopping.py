@@ -17,13 +17,29 @@ from capplan.scratch import drop_all
 PATIENCE_SECONDS = 4.0
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
 
+_leaving = ["nothing was left behind, and what was there before is untouched"]
+
 
 class Stopped(SystemExit):
     """The run was ended from outside; its code is 128 plus the signal's number, as a shell reports it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
-        self.said = f"stopped by {signal.Signals(number).name}; nothing was left behind, and what was there before is untouched"
+        self.said = f"stopped by {signal.Signals(number).name}; {_leaving[-1]}"
+
+
+@contextmanager
+def leaving(said: str) -> Iterator[None]:
+    """Say what a run that is stopped within the block leaves; without it, nothing is left.
+
+    Args:
+        said: End of the message.
+    """
+    _leaving.append(said)
+    try:
+        yield
+    finally:
+        _leaving.pop()
 
 
 @contextmanager
@@ -55,7 +71,7 @@ def stoppable(say: Callable[[str], None]) -> Iterator[None]:
     before = {each: signal.signal(each, stop) for each in SIGNALS}
     wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     finished = threading.Event()
-    threading.Thread(target=_end, args=(reading, finished, say), daemon=True).start()
+    threading.Thread(target=_end, args=(reading, finished, asked, say), daemon=True).start()
     try:
         yield
     except BaseException:
@@ -80,7 +96,7 @@ def _end_children() -> None:
                 child.terminate()
 
 
-def _end(reading: int, finished: threading.Event, say: Callable[[str], None]) -> None:
+def _end(reading: int, finished: threading.Event, asked: list[Stopped], say: Callable[[str], None]) -> None:
     """Wait for a signal that ends the program; then for the program's end, and no longer than that."""
     while True:
         number = int.from_bytes(os.read(reading, 1), "big")
@@ -89,7 +105,7 @@ def _end(reading: int, finished: threading.Event, say: Callable[[str], None]) ->
     if not finished.wait(PATIENCE_SECONDS):
         _end_children()
         drop_all()
-        say(f"capplan: {Stopped(number).said}")
+        say(f"capplan: {(asked or [Stopped(number)])[0].said}")
         os._exit(128 + number)
     time.sleep(PATIENCE_SECONDS)
     os._exit(128 + number)
