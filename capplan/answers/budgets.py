@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from capplan.book.book import Book
@@ -9,6 +10,7 @@ from capplan.book.currencies import budgets_by_quarter
 from capplan.book.scenario import LedgerAssumptions, Scenario
 from capplan.questions.ledger import Ledger, LedgerTables, build_ledger
 from capplan.questions.ledger.reconcile import BESIDE_COMPUTE
+from capplan.questions.ledger.schedules import months_of_terms
 from capplan.records import records, word_list
 from capplan.text import counted, money
 from capplan.units import quarter_range
@@ -70,11 +72,15 @@ def book_beside(book: Book, scenario: Scenario, work: pd.DataFrame) -> Beside:
     )
 
 
-def held_limits(limits: pd.DataFrame, fx: pd.DataFrame, beside: Beside, quarters: list[str]) -> pd.DataFrame:
-    """Return the limits of a decision: budgets of all spend by quarter, with what no purchase changes as taken_usd."""
+def held_limits(limits: pd.DataFrame, fx: pd.DataFrame, beside: Beside, quarters: list[str], payment_terms_days: int) -> pd.DataFrame:
+    """Return the limits of a decision: budgets of all spend by quarter, with what no purchase changes as taken_usd.
+
+    Those of cash say how many months after its service a month is paid, paid_months_later.
+    """
     stated = budgets_by_quarter(limits, fx, quarters)
     if stated.empty:
         return stated
+    stated = stated.assign(paid_months_later=np.where(stated["measure"] == "cash", months_of_terms(payment_terms_days), 0))
     narrow = stated[["region", "accelerator", "team"]].notna().any(axis=1)
     whole = (stated["kind"] == "budget_usd") & stated["measure"].isin(WHOLE) & ~narrow
     rows = []

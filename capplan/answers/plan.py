@@ -178,7 +178,7 @@ def problem_of(book: Book, scenario: Scenario) -> Problem:
         "classes": class_table(hosted, None, a).merge(calls, on="class", how="left"),
         "assumptions": a,
         "other_costs": beside.billed,
-        "limits": held_limits(book.get("limits"), book.get("fx"), beside, quarters),
+        "limits": held_limits(book.get("limits"), book.get("fx"), beside, quarters, scenario.payment_terms_days),
     }
     tables = (*BOOK_TABLES, "usage", "workloads")
     # Another thread may put another book's problem there meanwhile, so it is looked at once.
@@ -204,13 +204,22 @@ def beside_compute(book: Book, scenario: Scenario) -> Beside:
 
 def purchases_of(book: Book, scenario: Scenario) -> Purchases:
     """Decide what to buy, and explain it."""
-    key = f"purchases-{work_digest(scenario)}"
-    a = scenario.section(ProcurementAssumptions)
 
     def compute() -> Purchases:
         return plan_purchases(problem_of(book, scenario), tell=partial(_leave, book), fresh=_fresh(book, scenario))
 
-    return remembered(key, book, PURCHASE_TABLES, a, compute)
+    return remembered(_decided_by(book, scenario), book, PURCHASE_TABLES, scenario.section(ProcurementAssumptions), compute)
+
+
+def _decided_by(book: Book, scenario: Scenario) -> str:
+    """Name what a decision rests on beside its tables and its section: its work, and how money beside it is booked, where that counts."""
+    booked = f"-{scenario.hold_other_costs}-{scenario.payment_terms_days}" if counts_beside(book) else ""
+    return f"purchases-{work_digest(scenario)}{booked}"
+
+
+def _is_decided(book: Book, scenario: Scenario) -> bool:
+    """Tell whether the full answer is known already."""
+    return is_remembered(key_of(_decided_by(book, scenario), book, PURCHASE_TABLES, scenario.section(ProcurementAssumptions)))
 
 
 def _fresh(book: Book, scenario: Scenario) -> pd.DataFrame | None:
@@ -235,8 +244,7 @@ def _leave(book: Book, found: Decided) -> None:
 
 def first_answer_of(book: Book, scenario: Scenario) -> FirstAnswer | None:
     """Decide from what the last decision left, where this process made one, and stop early; None where the full answer is known."""
-    full = key_of(f"purchases-{work_digest(scenario)}", book, PURCHASE_TABLES, scenario.section(ProcurementAssumptions))
-    if is_remembered(full):
+    if _is_decided(book, scenario):
         return None
     quick = scenario.replaced(gap_share=max(scenario.gap_share, FIRST_GAP))
     found = decide(problem_of(book, quick), warm=_left.get(book.origin), proof=None)
@@ -246,11 +254,7 @@ def first_answer_of(book: Book, scenario: Scenario) -> FirstAnswer | None:
 
 def kept_answer_of(book: Book, scenario: Scenario, base: tuple[Book, Scenario]) -> FirstAnswer | None:
     """Cost the purchases of another scenario's plan under this one, at once; None where that plan is not known, or the full answer is."""
-    keys = [
-        key_of(f"purchases-{work_digest(each)}", which, PURCHASE_TABLES, each.section(ProcurementAssumptions))
-        for which, each in (base, (book, scenario))
-    ]
-    if not is_remembered(keys[0]) or is_remembered(keys[1]):
+    if not _is_decided(*base) or _is_decided(book, scenario):
         return None
     bought = purchases_of(*base).purchases
     lots = dict(zip(zip(bought["offer_id"], bought["quarter"], strict=True), bought["lots"].astype(float), strict=True))

@@ -8,8 +8,9 @@ import pandas as pd
 from capplan.contract_kinds import PHYSICAL_TERMS
 from capplan.errors import CapplanError, nearest
 from capplan.questions.pricing import completed
-from capplan.units import HOURS_PER_YEAR
 
+#: Hours of a year of support, leap years included, as the ledger books it.
+HOURS_OF_SUPPORT = 365.25 * 24
 #: What every question asks of what is there.
 THERE = ["name", "kind", "sku", "provider", "accelerator", "region", "machines", "accelerators", "start", "end"]
 
@@ -154,9 +155,9 @@ def _owned_terms(assets: pd.DataFrame | None, machines: pd.DataFrame, life_years
     """Terms of machines owned: they cost their loss of value and their upkeep."""
     if assets is None or assets.empty:
         return pd.DataFrame()
-    table = completed(assets, "assets")
-    years = table["useful_life_years"].fillna(life_years)
-    hourly = (table["capex_usd"] * (1 - table["residual_share"]) / years + table["support_usd_per_year"]) / HOURS_PER_YEAR
+    table = owned(completed(assets, "assets"), life_years)
+    hours = (table["over"] - table["start"]) / pd.Timedelta(hours=1)
+    hourly = table["capex_usd"] * (1 - table["residual_share"]) / hours + table["support_usd_per_year"] / HOURS_OF_SUPPORT
     return pd.DataFrame(
         {
             "term": "owned",
@@ -174,8 +175,8 @@ def _owned_terms(assets: pd.DataFrame | None, machines: pd.DataFrame, life_years
             "last_day": table["last_day"],
             "price_usd": table["capex_usd"].astype(float),
             "residual_share": table["residual_share"].astype(float),
-            "support_usd_per_hour": table["support_usd_per_year"] / HOURS_PER_YEAR,
-            "kept_usd_per_hour": table["kept_usd_per_year"].fillna(table["support_usd_per_year"]).astype(float) / HOURS_PER_YEAR,
+            "support_usd_per_hour": table["support_usd_per_year"] / HOURS_OF_SUPPORT,
+            "kept_usd_per_hour": table["kept_usd_per_year"].fillna(table["support_usd_per_year"]).astype(float) / HOURS_OF_SUPPORT,
         }
     )
 

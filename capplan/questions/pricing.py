@@ -188,6 +188,12 @@ def kilowatt_usd_per_hour(site: pd.Series, a: PricingAssumptions, sites: pd.Data
     return _of_site("usd_per_kw_month", site, sites, a.colocation_usd_per_kw_month) / HOURS_PER_AVERAGE_MONTH
 
 
+def escalated(share_per_year: float, months: pd.DatetimeIndex, as_of: pd.Timestamp) -> np.ndarray:
+    """Return the rise of a site's prices of power and space in each month, (months,): a step at each anniversary of `as_of`."""
+    years = np.maximum(np.asarray((months - as_of).days) // 365, 0)
+    return np.asarray((1.0 + share_per_year) ** years)
+
+
 def _of_site(name: str, site: pd.Series, sites: pd.DataFrame | None, otherwise: float) -> pd.Series:
     """Return a figure of each row's site, or what is assumed where none is stated."""
     if sites is None or sites.empty:

@@ -73,6 +73,52 @@ def test_the_plan_is_held_to_the_budget_as_the_ledger_counts_it(make_book):
     assert any("the decision was held to the other" in note for note in held.warnings)
 
 
+HERE = (
+    "offer_id,sku,region,geography,term,usd_per_hour,capex_usd,term_months,lead_time_days_p50,lead_time_days_p90,discounts,"
+    "guarantees_capacity,upfront_share,as_of,source_id\n"
+    "od,test.8x,us-1,us,on_demand,32,,,,,none,false,,2026-12-01,s1\n"
+    "one,test.8x,us-1,us,reserved_1y,20,,,,,units,true,0.3,2026-12-01,s1\n"
+    "here,own.8x,hall,us,owned,0,240000,60,5,60,,true,,2026-12-01,s1\n"
+)
+YEAR_AND_MORE = "scenario,probability,workload,region,quarter,quantity\n" + "".join(
+    f"{name},0.5,tuning,us,{quarter},{size}\n"
+    for name, size in (("low", 60_000.0), ("high", 90_000.0))
+    for quarter in ("2027Q1", "2027Q2", "2027Q3", "2027Q4", "2028Q1")
+)
+
+
+@pytest.mark.parametrize(
+    ("measure", "terms", "hours", "rise"),
+    [("p_and_l", 30, "calendar", 0.2), ("p_and_l", 30, "average", 0.2), ("compute", 30, "calendar", 0.2), ("compute", 30, "average", 0.2)]
+    + [("cash", terms, "calendar", 0.0) for terms in (0, 30, 45, 90, 120)],
+)
+def test_every_measure_is_held_as_the_ledger_counts_it(make_book, measure: str, terms: int, hours: str, rise: float):
+    """Machines in a room that is paid for, dear power that rises within the plan, late machines, contracts and use by the hour."""
+    book = BOOK.replace("excluded_offers: [own-8x-h100, own-8x-b200]\n", "").replace("horizon_quarters: 2", "horizon_quarters: 5")
+    book += "excluded_offers: [own-8x-b200, own-8x-h100]\npinned_purchases: [[here, 2027Q2, 2], [here, 2027Q4, 2], [one, 2027Q1, 1]]\n"
+    site = SITES.replace("usd_per_kwh,", "usd_per_kwh,escalator_share_per_year,").replace("0.09,", f"0.09,{rise},")
+    tables = TABLES | {
+        "limits": LIMITS + f"b,budget_usd,2400000,,,{measure},false,\n", "offers": HERE, "sites": site, "demand_scenarios": YEAR_AND_MORE
+    }  # fmt: skip
+    plan = quarterly_plan(load_book(make_book("held", **tables, book=f"{book}payment_terms_days: {terms}\nhours_convention: {hours}\n")))
+    binding = plan.purchases.binding
+    held = binding[(binding["kind"] == "budget_usd") & binding["limit_id"].str.endswith("with expected usage")].set_index("quarter")["used"]
+    counted = plan.ledger.budgets.set_index("quarter")["planned_usd"]
+    assert held.to_dict() == pytest.approx(counted.to_dict(), abs=0.01)
+    components = set(plan.purchases.costs.query("usd != 0")["component"])
+    assert {"power_paid_for", "on_demand", "committed"} <= components
+
+
+def test_terms_of_payment_move_a_decision_that_is_held_to_cash(make_book):
+    """What stands beside a decision is booked by assumptions of the ledger, so they are part of the question."""
+    book = load_book(make_book("terms", **TABLES | {"limits": LIMITS + "b,budget_usd,600000,,,cash,false,\n"}, book=BOOK))
+    found = [
+        quarterly_plan(book, book.scenario.replaced(payment_terms_days=days)).purchases.binding.query("kind == 'budget_usd'")["used"].sum()
+        for days in (0, 60)
+    ]
+    assert found[0] > found[1] + 10_000
+
+
 def test_compute_budgets_leave_the_rest_of_the_p_and_l_alone(make_book):
     rows = "c,budget_usd,1300000,,,compute,false,\n"
     plan = planned(make_book, "compute", rows)
@@ -153,7 +199,7 @@ def test_what_no_purchase_changes_is_taken_off_by_measure_and_provider():
             for name, measure, provider in rows
         ]
     )
-    found = held_limits(limits, pd.DataFrame(), Beside(fixed, pd.DataFrame()), ["2027Q1", "2027Q2"]).set_index("limit_id")["taken_usd"]
+    found = held_limits(limits, pd.DataFrame(), Beside(fixed, pd.DataFrame()), ["2027Q1", "2027Q2"], 30).set_index("limit_id")["taken_usd"]
     assert found.dropna().to_dict() == {
         "all 2027Q1": 12.0, "all 2027Q2": 0.0, "cash 2027Q1": 3.0, "cash 2027Q2": 0.0, "aws 2027Q1": 7.0, "aws 2027Q2": 0.0
     }  # fmt: skip

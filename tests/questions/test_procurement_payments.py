@@ -34,7 +34,8 @@ def test_each_payment_is_discounted_from_its_day() -> None:
     value = 5 * 4 * HOURS * 1.0
     assert plan.proof.upper_usd == pytest.approx(value * (0.25 + 0.25 * 1.1**-0.5 + 0.5 * 1.1**-1.0), rel=1e-12)
     assert plan.purchases.loc[0, ["upfront_usd", "usd", "beyond_horizon_usd"]].tolist() == pytest.approx([value / 4, value, value / 2])
-    assert plan.costs.query("component == 'committed'")["usd"].tolist() == pytest.approx([value / 4] * 4)
+    days = [90, 91, 92, 92]
+    assert plan.costs.query("component == 'committed'")["usd"].tolist() == pytest.approx([value * part / 365 for part in days])
 
 
 def test_a_payment_within_a_quarter_is_discounted_by_its_days() -> None:

@@ -33,6 +33,8 @@ OLD = pd.DataFrame(
         "capex_usd": [9_000.0],
     }
 )
+#: Prices rise at its anniversary, a month before the end of the second quarter.
+A_YEAR_BEFORE_JUNE = pd.Timestamp("2026-06-01").date()
 #: Energy and upkeep of a machine in a quarter, without its space.
 RUN = HOURS * (2.0 * 1.2 * 0.1 + 20_000 * 0.05 / 8760)
 
@@ -111,9 +113,11 @@ def test_power_is_paid_for_until_the_contract_of_the_site_ends(ending: str, quar
 
 
 def test_prices_of_power_rise_and_are_discounted_as_all_others() -> None:
-    a = {"discount_rate_per_year": 0.08}
-    free, none = (bought(1, kilowatts, escalator_share_per_year=0.05, a=a) for kilowatts in (50.0, 0.0))
-    saved = sum(600.0 * 2 * (1.05 / 1.08) ** ((q + 0.5) / 4) for q in range(2))
+    """They rise a year after the day of planning, in the last month of the second quarter, and stay so."""
+    a = {"discount_rate_per_year": 0.08, "as_of": A_YEAR_BEFORE_JUNE, "horizon_end": "count_in_full", "horizon_quarters": 2}
+    gone = pd.Timestamp("2027-09-30")
+    free, none = (bought(1, kilowatts, escalator_share_per_year=0.05, end=gone, a=a) for kilowatts in (50.0, 0.0))
+    saved = sum(200.0 * 2 * months / 1.08 ** ((q + 0.5) / 4) for q, months in enumerate((3.0, 2 + 1.05, 3 * 1.05)))
     assert none.proof.upper_usd - free.proof.upper_usd == pytest.approx(saved)
 
 
@@ -184,7 +188,7 @@ def tiny(draw: Any) -> dict[str, Any]:
 def test_brute_force_finds_nothing_better(case: dict[str, Any]) -> None:
     """Space costs max(0, drawn + new - committed), over what is paid in any case."""
     rows = [offer("od", "on_demand", case["rent"]), own(case["capex"]), own(case["big"], offer_id="big", sku="big")]
-    work, a = demand(case["loads"], [0.4, 0.6]), assumptions(discount_rate_per_year=case["rate"])
+    work, a = demand(case["loads"], [0.4, 0.6]), assumptions(discount_rate_per_year=case["rate"], as_of=A_YEAR_BEFORE_JUNE)
     found = settle(
         work,
         rows,
@@ -199,7 +203,7 @@ def test_brute_force_finds_nothing_better(case: dict[str, Any]) -> None:
         total = 0.0
         for q in range(2):
             middle, start = (1 + case["rate"]) ** (-(q + 0.5) / 4), (1 + case["rate"]) ** (-q / 4)
-            rise = (1 + case["rise"]) ** ((q + 0.5) / 4)
+            rise = (3.0, 3.0 + case["rise"])[q] / 3
             drawn = 2.0 if case["old"] and q == 0 else 0.0
             kilowatts = 2.0 * new[q] + 3.5 * big[q]
             space = max(drawn + kilowatts - case["committed"], 0.0) - max(drawn - case["committed"], 0.0)

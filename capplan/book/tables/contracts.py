@@ -77,7 +77,7 @@ class Sites(Table):
     usd_per_kw_month: float = column("Price of a committed kilowatt with its space.", unit="USD/kW/month", default=0.0, ge=0)
     pue: float = column("Power usage effectiveness: power drawn by the room over power drawn by the machines.", ge=1, le=3)
     usd_per_kwh: float = column("Price of electricity.", unit="USD/kWh", ge=0)
-    escalator_share_per_year: float = column("Yearly rise of both prices.", default=0.0, ge=-0.5, le=0.5)
+    escalator_share_per_year: float = column("Rise of both prices at each anniversary of `as_of`.", default=0.0, ge=-0.5, le=0.5)
     end: pd.Timestamp = column("Last day of the site's contract.", optional=True)
     source_id: str = column("Source of the row.", optional=True, refers="sources.source_id")
 

@@ -172,7 +172,7 @@ def build_ledger(a: LedgerAssumptions, tables: LedgerTables) -> Ledger:
     entries = [
         e for contract in contracts_to_book(held, tables.full("payments"), providers, a) for e in contract.entries(a.payment_terms_days)
     ]
-    entries += purchase_entries(bought, tables.full("offer_payments"), purchase_bearers(bought, runs, classes), a)
+    entries += purchase_entries(bought, tables.full("offer_payments"), purchase_bearers(bought, runs, classes), machines, rooms, a)
     entries += departure_entries(tables.planned("departures"), held, own, a)
     entries += usage_entries(runs, classes, a) + late_entries(tables.planned("costs"), a) + token_entries(spend, jobs, a)
     entries += asset_entries(own, a) + site_entries(rooms, own, machines, bought, months.union(open_months(bill, a)), a)

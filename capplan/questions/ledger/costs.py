@@ -4,6 +4,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from capplan.book.currencies import rates_by_month
@@ -11,6 +12,7 @@ from capplan.book.rules import contract_total_usd
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.ledger.schedules import HOURS_PER_DAY, Bearer, Contract, Entry, as_incurred, machine_entries, month_end, month_shares
+from capplan.questions.pricing import escalated, owned_running_usd_per_hour
 from capplan.records import records
 from capplan.units import HOURS_PER_YEAR, add_months, quarter_end, quarter_start
 
@@ -121,7 +123,12 @@ def _sale_entries(row: Row, asset: pd.Series, a: LedgerAssumptions) -> list[Entr
 
 
 def purchase_entries(
-    purchases: pd.DataFrame, offer_payments: pd.DataFrame, bearers: dict[str, list[tuple[Bearer, float]]], a: LedgerAssumptions
+    purchases: pd.DataFrame,
+    offer_payments: pd.DataFrame,
+    bearers: dict[str, list[tuple[Bearer, float]]],
+    machines: pd.DataFrame,
+    sites: pd.DataFrame,
+    a: LedgerAssumptions,
 ) -> list[Entry]:
     """Book what the plan buys, each purchase by the shares of the teams that use it.
 
@@ -131,6 +138,7 @@ def purchase_entries(
             quarters.
         offer_payments: The table of this name: offers that are paid by a schedule.
         bearers: Teams and their shares by purchase (see `purchase_name`).
+        machines, sites: The tables skus and sites: power and space of owned machines follow the prices of their site.
     """
     found: list[Entry] = []
     as_of = pd.Timestamp(a.as_of)
@@ -145,8 +153,9 @@ def purchase_entries(
             if row["term"] == "owned":
                 price = Entry(signed, "", "capex", name, upfront, status, str(row["provider"]), bearer=bearer)
                 found += machine_entries(price, first, a.useful_life_years, a.residual_share) if upfront else []
-                running = Contract(name, "running", str(row["provider"]), first, last, usd - upfront, status=status, bearer=bearer)
-                found += running.entries(a.payment_terms_days)
+                blank = Entry(first, "", "running", name, 0.0, status, str(row["provider"]), bearer=bearer)
+                for month, amount in _running_usd(row, first, last, machines, sites, a).items():
+                    found += as_incurred(replace(blank, date=month, usd=amount * share), a.payment_terms_days)
             else:
                 own = offer_payments[offer_payments["offer_id"] == row["offer_id"]].sort_values("months_after_start")
                 dated = tuple(
@@ -157,6 +166,23 @@ def purchase_entries(
                 )
                 found += contract.entries(a.payment_terms_days)
     return found
+
+
+def _running_usd(
+    row: Row, first: pd.Timestamp, last: pd.Timestamp, machines: pd.DataFrame, sites: pd.DataFrame, a: LedgerAssumptions
+) -> dict[pd.Timestamp, float]:
+    """Return what running a machine bought costs by month: power and space as its site's prices rise, the rest by the hour."""
+    shares = dict(month_shares(first, last))
+    months, site = pd.DatetimeIndex(list(shares)), pd.Series([row["region"]])
+    power = pd.Series([float(machines.set_index("sku")["power_kw"].get(row["sku"], 0.0) if len(machines) else 0.0) * row["machines"]])
+    hourly = float(owned_running_usd_per_hour(power.fillna(0.0), power * 0.0, site, a, sites).iloc[0])
+    rise = float(site.map(sites.set_index("site")["escalator_share_per_year"]).fillna(0.0).iloc[0]) if len(sites) else 0.0
+    hours = np.array(list(shares.values())) * (last - first + pd.Timedelta(days=1)).days * HOURS_PER_DAY
+    if a.hours_convention != "calendar":
+        hours = hours / (months.days_in_month.to_numpy() * HOURS_PER_DAY) * HOURS_PER_YEAR / MONTHS_PER_YEAR
+    drawn = hourly * hours * escalated(rise, months, pd.Timestamp(a.as_of))
+    rest = row["usd"] - row["upfront_usd"] - drawn.sum()
+    return dict(zip(months, drawn + rest * hours / hours.sum(), strict=True))
 
 
 def purchase_name(row: Row) -> str:
@@ -252,7 +278,7 @@ def site_entries(
         bought = purchases[(purchases["term"] == "owned") & (purchases["region"] == site["site"])] if len(purchases) else purchases
         over = months[-1] if pd.isna(site["end"]) else site["end"]
         for month in pd.date_range(months[0], over, freq="MS"):
-            rise = (1 + site["escalator_share_per_year"]) ** max(0, (month - pd.Timestamp(a.as_of)).days // 365)
+            rise = float(escalated(site["escalator_share_per_year"], pd.DatetimeIndex([month]), pd.Timestamp(a.as_of))[0])
             hours = month.days_in_month * HOURS_PER_DAY if a.hours_convention == "calendar" else HOURS_PER_YEAR / MONTHS_PER_YEAR
             used = 0.0
             for asset in here:

@@ -114,15 +114,19 @@ def paid_on(invoiced: pd.Timestamp, payment_terms_days: int) -> pd.Timestamp:
         >>> [str(paid_on(pd.Timestamp(end), days).date()) for end, days in bills]
         ['2027-02-28', '2027-03-31', '2027-03-15']
     """
-    months, days = divmod(payment_terms_days, DAYS_OF_TERMS)
-    month = invoiced.replace(day=1) + pd.DateOffset(months=months + (days > 0))
+    days = payment_terms_days % DAYS_OF_TERMS
+    month = invoiced.replace(day=1) + pd.DateOffset(months=months_of_terms(payment_terms_days))
     return month_end(month) if days == 0 else month + pd.Timedelta(days=min(days, month.days_in_month) - 1)
+
+
+def months_of_terms(payment_terms_days: int) -> int:
+    """Return the months from that of an invoice to that of its payment (see `paid_on`)."""
+    return -(-payment_terms_days // DAYS_OF_TERMS)
 
 
 def service_months(paid: pd.Series, payment_terms_days: int) -> pd.Series:
     """Return the months whose invoices are paid on some days (see `paid_on`)."""
-    months, days = divmod(payment_terms_days, DAYS_OF_TERMS)
-    return (paid.dt.to_period("M") - (months + (days > 0))).dt.to_timestamp()
+    return (paid.dt.to_period("M") - months_of_terms(payment_terms_days)).dt.to_timestamp()
 
 
 @dataclass(frozen=True)

@@ -156,13 +156,14 @@ def build_model(
     problem = modelling.LpProblem("purchases", modelling.LpMinimize)
     highest = _most_lots(need_accelerators(work) * (1 + a.deferral_quarters), market, choices)
     lots, rules = _lot_columns(problem, table, highest, a)
-    limited = limit_rows(problem, choices, market, limits, lots, a)
     planned_use = pledges(years, timeline, recourse.draws, most_rented(market, need_accelerators(work)))
     deferred, power = deferrals(work, timeline, a), choices.paid_power
     extras = [*planned_use, *deferred, *power.extras]
     amounts = [problem.add_variable(extra.name, 0, extra.most) for extra in extras]
+    saving = amounts[len(amounts) - len(power.extras) :]
+    limited = limit_rows(problem, choices, market, limits, lots, saving, a)
     paid = {amount: extra.usd if extra.quarter < counted else 0.0 for amount, extra in zip(amounts, extras, strict=True)}
-    for amount, extra, kilowatts in zip(amounts[len(amounts) - len(power.extras) :], power.extras, power.draws, strict=True):
+    for amount, extra, kilowatts in zip(saving, power.extras, power.draws, strict=True):
         rules.append(drawn_within(amount, kilowatts, lots, extra.name))
     agreed, unspent = agreement_rules(problem, years, lots, planned_use, amounts[: len(planned_use)], timeline)
     rules += agreed
@@ -346,7 +347,7 @@ def with_expected_use(
 ) -> ExpectedRow:
     r"""Hold a budget with the expected use by the hour: :math:`\sum_j p_{jq} x_j - o + E[s^T y] \le B - S_q`.
 
-    `spend` is (states, r); imputed costs of unserved work are no spend.
+    `spend` is (states, r); of use in another quarter the part counts that is paid in this one; imputed costs of unserved work are no spend.
 
     What late machines do not cost is a matter of the contracts alone, so it is taken off their coefficients and no recourse lowers a
     budget.
@@ -361,14 +362,15 @@ def with_expected_use(
     a = np.zeros(len(index))
     for variable, value in coefficients.items():
         a[index[id(variable)]] = value
-    points = recourse.planned & (recourse.stage == about["q"])
-    hours = np.zeros(len(recourse.stage))
-    hours[: len(work.points)] = work.points["hours"]
+    points = recourse.planned & np.isin(recourse.stage, np.flatnonzero(about["paid"]))
+    paid, booked = (np.zeros(len(recourse.stage)) for _ in range(2))
+    hours = work.points["hours"].to_numpy(float)
+    for weight, share in ((paid, about["paid"]), (booked, about["late"])):
+        weight[: len(hours)] = hours * share[recourse.stage[: len(hours)]]
     late = (columns["source"] == "late_delivery").to_numpy()
     for row in np.flatnonzero((recourse.rows["kind"] == "late_delivery").to_numpy() & bool((late & within).any())).tolist():
-        share = np.bincount(
-            recourse.technology, weights=work.paths["probability"].to_numpy(float)[recourse.scenario] * hours * points, minlength=len(T)
-        )
+        weights = work.paths["probability"].to_numpy(float)[recourse.scenario] * booked
+        share = np.bincount(recourse.technology, weights=weights, minlength=len(T))
         a += sum((each * matrix[[row]].toarray().ravel() for each, matrix in zip(share, T, strict=True)), np.zeros(len(a)))
     counted = spend * (within & ~late)
-    return ExpectedRow(a, counted if len(counted) > 1 else counted[0], points, hours, float(about["room"]))
+    return ExpectedRow(a, counted if len(counted) > 1 else counted[0], points, paid, float(about["room"]))

@@ -12,7 +12,6 @@ from capplan.questions.procurement.program.limit_scope import holds_in, in_scope
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.market import Market, held
 from capplan.records import records
-from capplan.units import quarter_of
 
 Limit = dict[Any, Any]
 
@@ -26,6 +25,8 @@ class LimitRows:
     choices: Choices
     market: Market
     lots: list[Any]  #: Variable of each choice.
+    #: Variable of each amount of power that is paid for in any case and taken over by what is bought (`Choices.paid_power`).
+    saving: list[Any]
     a: ProcurementAssumptions  #: Penalty of soft budgets.
     #: Rule, name, and what it is about: limit_id, kind, quarter, limit.
     rows: list[tuple[Any, str, dict[str, Any]]] = field(default_factory=list)
@@ -114,9 +115,10 @@ def provider_share(limit: Limit, given: LimitRows) -> None:
 
 
 def budget(limit: Limit, given: LimitRows) -> None:
-    r"""Dollars signed stay within a quarter's budget, or exceed a soft one at a price: :math:`\sum_j p_{jq} x_j - o \le B - S_q`.
+    r"""Dollars signed stay within a quarter's budget, :math:`\sum_j p_{jq} x_j - \sum_s v_{sq} r_{sq} - o \le B - S_q`.
 
-    S is what no purchase changes: the limit's `taken_usd` where it is stated, else what is signed. Capex counts in the quarter in which it
+    S is what no purchase changes: the limit's `taken_usd` where it is stated, else what is signed. It holds the power r, at v dollars, that
+    is paid for in any case and that machines bought take over. Capex counts in the quarter in which it
     is paid, also where that lies before the planned ones, and no use by the hour is capex.
     """
     if stated(limit["team"]):
@@ -139,10 +141,10 @@ LIMITS: dict[str, Callable[[Limit, LimitRows], None]] = {
 
 
 def limit_rows(
-    problem: Any, choices: Choices, market: Market, limits: pd.DataFrame, lots: list[Any], a: ProcurementAssumptions
+    problem: Any, choices: Choices, market: Market, limits: pd.DataFrame, lots: list[Any], saving: list[Any], a: ProcurementAssumptions
 ) -> LimitRows:
     """Write the first-stage rows of all limits, in the order of the table."""
-    given = LimitRows(problem, choices, market, lots, a)
+    given = LimitRows(problem, choices, market, lots, saving, a)
     for limit in records(limits):
         if limit["kind"] in LIMITS:
             LIMITS[limit["kind"]](limit, given)
@@ -153,8 +155,7 @@ def _capex(limit: Limit, given: LimitRows) -> None:
     """Write a limit on capex for every quarter in which machines may be paid: on the day they are signed for."""
     table, quarters = given.choices.table, given.choices.timeline.quarters
     own = (table["term"] == "owned").to_numpy() & in_scope(limit, table)
-    as_of = pd.Timestamp(given.a.as_of)
-    paid = np.array([quarter_of(max(day, as_of)) for day in table["signed_on"]], dtype=object)
+    paid = given.choices.paid_in(pd.Timestamp(given.a.as_of))
     for quarter in sorted(set(paid[own])):
         if not stated(limit["quarter"]) or limit["quarter"] == quarter:
             place = quarters.index(quarter) if quarter in quarters else 0
@@ -165,27 +166,50 @@ def _budget(limit: Limit, q: int, given: LimitRows) -> None:
     """Write one quarter of a budget: committed spend within it for sure, and committed plus expected usage within it."""
     choices, timeline, holdings = given.choices, given.choices.timeline, given.market.holdings
     mine, theirs = in_scope(limit, choices.table), in_scope(limit, holdings)
-    cash = limit["measure"] == "cash"
-    spend = choices.running_usd[:, q] + choices.upfront_usd[:, q] if cash else choices.expense_usd[:, q]
+    cash, lag = limit["measure"] == "cash", int(limit.get("paid_months_later", 0))
+    spend = choices.cash_usd(lag, pd.Timestamp(given.a.as_of))[:, q] if cash else choices.expense_usd[:, q]
+    paid = timeline.paid_share(lag)[: timeline.planned, q]
     if pd.notna(limit.get("taken_usd")):
         taken = float(limit["taken_usd"])
     else:
         running = timeline.covered(holdings["start"], holdings["end"])[:, q] if len(holdings) else np.zeros(0)
         counted = theirs & (holdings["kind"] == "contract").to_numpy() if cash else theirs
-        taken = float((running * holdings["usd_per_hour"].to_numpy(float) * counted).sum() * timeline.hours[q])
-    about, used, room = _within(limit, timeline.quarters[q], q, spend * mine, taken, given)
+        taken = float((running * holdings["usd_per_hour"].to_numpy(float) * counted).sum() * timeline.days[q] * 24)
+    # Compute is what machines and contracts cost by themselves: neither rooms nor what they take over of them.
+    in_quarter = (np.arange(3 * timeline.planned).reshape(-1, 3) + lag) // 3 == q
+    saved = {} if limit["measure"] == "compute" else _power_taken_over(in_quarter.mean(axis=1), mine, given)
+    about, used, room = _within(limit, timeline.quarters[q], q, spend * mine, taken, given, saved)
     everything = not any(stated(limit[key]) for key in ("provider", "region", "accelerator"))
-    scope = {"q": q, "room": room, "soft": not limit["hard"], "scope": in_scope(limit, given.market.pools), "everything": everything}
-    given.budgets.append((about | scope, used))
+    scope = {
+        "paid": paid,
+        "late": in_quarter[:, 0] * 1.0,
+        "room": room,
+        "soft": not limit["hard"],
+        "scope": in_scope(limit, given.market.pools),
+    }
+    given.budgets.append((about | scope | {"everything": everything}, used))
+
+
+def _power_taken_over(paid: np.ndarray, mine: np.ndarray, given: LimitRows) -> dict[Any, float]:
+    """Return what a kilowatt that is paid for in any case takes off again, where all that may draw it counts: it is in `taken` already.
+
+    `paid` is the share of each planned quarter's months that is paid in the budget's quarter.
+    """
+    power = given.choices.paid_power
+    return {
+        amount: extra.billed_usd * float(paid[extra.quarter])
+        for amount, extra, draws in zip(given.saving, power.extras, power.draws, strict=True)
+        if extra.quarter < len(paid) and paid[extra.quarter] > 0 and mine[draws > 0].all()
+    }
 
 
 def _within(
-    limit: Limit, quarter: str, q: int, spend: np.ndarray, taken: float, given: LimitRows
+    limit: Limit, quarter: str, q: int, spend: np.ndarray, taken: float, given: LimitRows, saved: dict[Any, float] | None = None
 ) -> tuple[dict[str, Any], dict[Any, float], float]:
-    """Hold what the choices spend within what is left of a limit, softly where it is soft."""
+    """Hold what the choices spend, less what they save, within what is left of a limit, softly where it is soft."""
     from capplan.optimize import modelling
 
-    used = {given.lots[j]: float(spend[j]) for j in np.flatnonzero(spend)}
+    used = {given.lots[j]: float(spend[j]) for j in np.flatnonzero(spend)} | (saved or {})
     name, room = f"{limit['limit_id']} {quarter}", float(limit["amount"]) - taken
     if not limit["hard"]:
         over = given.problem.add_variable(f"over {name}", 0)

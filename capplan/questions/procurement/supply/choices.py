@@ -22,7 +22,7 @@ from capplan.questions.procurement.work.spans import YEAR, Spans, lay_out_spans
 from capplan.questions.procurement.work.states import States
 from capplan.questions.procurement.work.timeline import Timeline, make_timeline, years_after
 from capplan.records import records
-from capplan.units import quarter_range, quarter_start
+from capplan.units import quarter_of, quarter_range, quarter_start
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,29 @@ class Choices:
     def running_usd(self) -> np.ndarray:
         """What one lot pays in each quarter after its start, evenly or by a schedule, (n, Q)."""
         return self.recurring_usd + self._scheduled("usd")
+
+    def cash_usd(self, months_later: int, as_of: pd.Timestamp) -> np.ndarray:
+        """Return what one lot pays in each quarter, (n, Q), on its days: upfront when it is signed, scheduled, and by monthly invoices.
+
+        Args:
+            months_later: Months from that of the service to that in which its invoice is paid.
+            as_of: Nothing is signed before it; what is paid before the planned quarters is in none of them.
+        """
+        table, quarters = self.table, list(self.timeline.quarters)
+        owned = (table["term"] == "owned").to_numpy()[:, None]
+        due = np.where(owned, self.recurring_usd, _by_day(self.recurring_usd.sum(axis=1), self.covered, self.timeline))
+        paid = self.timeline.paid(due, table["start"], table["end"], months_later) + self._scheduled("usd")
+        leaving = (table["kind"] == DEPARTURE).to_numpy()
+        paid[leaving] += self.upfront_usd[leaving]
+        upfront = np.where(leaving, 0.0, self.upfront_usd.sum(axis=1))
+        for j, quarter in enumerate(self.paid_in(as_of)):
+            if quarter in quarters:
+                paid[j, quarters.index(quarter)] += upfront[j]
+        return paid
+
+    def paid_in(self, as_of: pd.Timestamp) -> np.ndarray:
+        """Quarter in which each choice is signed and paid upfront, (n,)."""
+        return np.array([quarter_of(max(day, as_of)) for day in self.table["signed_on"]], dtype=object)
 
     def _scheduled(self, column: str) -> np.ndarray:
         """Add up the payments of schedules by choice and quarter."""
@@ -168,12 +191,12 @@ def list_choices(
     payments = due(schedules or {}, table, whole.sum(axis=1), timeline)
     recurring[payments["choice"].unique()] = 0.0
     residual = np.zeros_like(whole)
-    expense = whole.copy()
+    expense = _by_day(whole.sum(axis=1), covered, timeline)
     owned = ((table["term"] == "owned") & (table["kind"] != DEPARTURE)).to_numpy()
     space = np.zeros_like(whole)
     if owned.any():
         machine = table[owned]
-        rise = rises(machine["region"], sites, timeline)
+        rise = rises(machine["region"], sites, timeline, a)
         space[owned] = space_usd(machine["region"], sites, timeline, a) * (machine["lot_kw"].to_numpy(float)[:, None] * covered[owned])
         running = owned_running_usd_per_hour(machine["power_kw"], machine["capex_usd"], machine["region"], a, sites).to_numpy()[:, None]
         upkeep = (machine["capex_usd"] * a.upkeep_share_per_year / 8760).to_numpy()[:, None]
@@ -186,7 +209,7 @@ def list_choices(
         ][:, None]
         kept = np.minimum(a.residual_share * worth, 1.0)
         residual[owned] = last_quarter[owned] * capex * kept
-        expense[owned] = recurring[owned] + capex * (1 - kept) * covered[owned] / covered[owned].sum(axis=1, keepdims=True)
+        expense[owned] = recurring[owned] + _by_day((capex * (1 - kept))[:, 0], covered[owned], timeline)
     leaving = (table["kind"] == DEPARTURE).to_numpy()
     if leaving.any():
         recurring[leaving], at_once, expense[leaving] = departure_usd(table[leaving], whole[leaving], market, a)
@@ -204,6 +227,12 @@ def list_choices(
         bridge[states.known_deliveries(table)] = 0.0
     power = paid_power(table, market.holdings, sites, timeline, spans, a)
     return Choices(table, timeline, spans, moments, covered, recurring, upfront, residual, expense, bridge, payments, space, power)
+
+
+def _by_day(usd: np.ndarray, covered: np.ndarray, timeline: Timeline) -> np.ndarray:
+    """Spread amounts, (n,), over the quarters by days of service, (n, Q), as they are expensed and invoiced."""
+    days = timeline.days * covered
+    return np.asarray(usd[:, None] * days / days.sum(axis=1, keepdims=True))
 
 
 def _at_the_price_of_its_day(table: pd.DataFrame, market: Market, a: ProcurementAssumptions) -> pd.DataFrame:

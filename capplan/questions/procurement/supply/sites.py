@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
-from capplan.questions.pricing import completed, kilowatt_usd_per_hour
+from capplan.questions.pricing import completed, escalated, kilowatt_usd_per_hour
 from capplan.questions.procurement.program.other_decisions import Extra
 from capplan.questions.procurement.work.spans import Spans
 from capplan.questions.procurement.work.timeline import Timeline
 from capplan.records import records
+from capplan.units import HOURS_PER_AVERAGE_MONTH
 
 
 @dataclass(frozen=True)
@@ -42,15 +43,22 @@ def space_usd(site: pd.Series, sites: pd.DataFrame | None, timeline: Timeline, a
         sites: Table of sites; None where a book has none.
     """
     hourly = kilowatt_usd_per_hour(site, a, sites).to_numpy(float)[:, None]
-    return np.asarray(hourly * timeline.hours * rises(site, sites, timeline))
+    return np.asarray(hourly * timeline.hours * rises(site, sites, timeline, a))
 
 
-def rises(site: pd.Series, sites: pd.DataFrame | None, timeline: Timeline) -> np.ndarray:
-    """Rise of each site's prices of power and space at the middle of each quarter, (rows, Q)."""
+def rises(
+    site: pd.Series, sites: pd.DataFrame | None, timeline: Timeline, a: ProcurementAssumptions, *, by_month: bool = False
+) -> np.ndarray:
+    """Mean rise of each site's prices of power and space in each quarter, (rows, Q): over its days, or its months where these are paid."""
     if sites is None or sites.empty:
         return np.ones((len(site), len(timeline.quarters)))
     yearly = site.map(completed(sites, "sites").set_index("site")["escalator_share_per_year"]).astype(float).fillna(0.0)
-    return np.asarray((1 + yearly.to_numpy()[:, None]) ** ((np.arange(len(timeline.quarters)) + 0.5) / 4))
+    months = timeline.months[:-1]
+    even = by_month or a.hours_convention != "calendar"
+    days = np.ones(len(months)) if even else months.days_in_month.to_numpy(float)
+    weights = days.reshape(-1, 3) / days.reshape(-1, 3).sum(axis=1, keepdims=True)
+    found = {share: escalated(share, months, pd.Timestamp(a.as_of)).reshape(-1, 3) for share in set(yearly)}
+    return np.array([(found[share] * weights).sum(axis=1) for share in yearly]).reshape(len(site), -1)
 
 
 def site_ends(site: pd.Series, sites: pd.DataFrame | None) -> pd.Series:
@@ -78,7 +86,9 @@ def paid_power(
     found: dict[tuple[object, ...], tuple[Extra, np.ndarray]] = {}
     if sites is not None and not sites.empty and owned.any():
         rooms = completed(sites, "sites").reset_index(drop=True)
-        usd = space_usd(rooms["site"], sites, timeline, a)
+        # A room is paid by the month, whatever its hours.
+        monthly = kilowatt_usd_per_hour(rooms["site"], a, sites).to_numpy(float)[:, None] * HOURS_PER_AVERAGE_MONTH
+        usd = 3 * monthly * rises(rooms["site"], sites, timeline, a, by_month=True)
         ends = site_ends(rooms["site"], sites).fillna(timeline.starts[-1] + pd.DateOffset(months=3))
         begins = pd.Series(timeline.starts[0], index=rooms.index)
         parts = [(q, int(k), spans.covered) for k, q in enumerate(spans.quarter[: spans.planned].tolist())]

@@ -32,6 +32,17 @@ class Timeline:
         return pd.DatetimeIndex([quarter_start(quarter) for quarter in self.quarters])
 
     @property
+    def months(self) -> pd.DatetimeIndex:
+        """First instant of each month, and of the one after the last quarter, (3 Q + 1,)."""
+        return pd.date_range(self.starts[0], periods=3 * len(self.quarters) + 1, freq="MS")
+
+    @property
+    def days(self) -> np.ndarray:
+        """Days of each quarter, (Q,)."""
+        edges = pd.DatetimeIndex([*self.starts, quarter_end(self.quarters[-1])])
+        return np.asarray((edges[1:] - edges[:-1]).days, dtype=float)
+
+    @property
     def middles(self) -> pd.DatetimeIndex:
         """Middle of each quarter."""
         return self.starts + (pd.DatetimeIndex([quarter_end(quarter) for quarter in self.quarters]) - self.starts) / 2
@@ -49,12 +60,34 @@ class Timeline:
         Args:
             start, end: First instant of service, and first instant after it.
         """
-        first = self.starts.to_numpy("datetime64[ns]").astype(np.int64)
-        last = np.append(first[1:], np.datetime64(quarter_end(self.quarters[-1]), "ns").astype(np.int64))
-        begin = start.to_numpy("datetime64[ns]").astype(np.int64)[:, None]
-        stop = end.to_numpy("datetime64[ns]").astype(np.int64)[:, None]
-        overlap = np.minimum(stop, last) - np.maximum(begin, first)
-        return np.clip(overlap, 0, None) / (last - first)
+        return _overlap_share(start, end, self.starts, quarter_end(self.quarters[-1]))
+
+    def paid(self, usd: np.ndarray, start: pd.Series, end: pd.Series, months_later: int) -> np.ndarray:
+        """Return by quarter of payment, (rows, Q), what falls due evenly over the service within each quarter and is invoiced by month.
+
+        Args:
+            usd (rows, Q): What falls due.
+            start, end: First instant of service, and first instant after it.
+            months_later: Months from that of the service to that of the payment. What is paid after the last quarter is left out.
+        """
+        months = self.months
+        days = _overlap_share(start, end, months[:-1], months[-1]) * (months[1:] - months[:-1]).days.to_numpy()
+        served = np.repeat(days.reshape(len(usd), -1, 3).sum(axis=2), 3, axis=1)
+        due = np.repeat(usd, 3, axis=1) * np.divide(days, served, out=np.zeros_like(days), where=served > 0)
+        return np.asarray(np.pad(due, ((0, 0), (months_later, 0)))[:, : due.shape[1]].reshape(len(usd), -1, 3).sum(axis=2))
+
+    def paid_share(self, months_later: int) -> np.ndarray:
+        """Share of what is used evenly over each quarter (rows) that is paid in each quarter (columns), (Q, Q), see `paid`."""
+        whole = pd.Series(self.starts[[0]].repeat(len(self.quarters)))
+        return self.paid(np.eye(len(self.quarters)), whole, whole + (quarter_end(self.quarters[-1]) - self.starts[0]), months_later)
+
+
+def _overlap_share(start: pd.Series, end: pd.Series, firsts: pd.DatetimeIndex, over: pd.Timestamp) -> np.ndarray:
+    """Share of each stretch of time that lies between two instants, (rows, stretches); the last stretch is over at `over`."""
+    first = firsts.to_numpy("datetime64[ns]").astype(np.int64)
+    last = np.append(first[1:], np.datetime64(over, "ns").astype(np.int64))
+    begin, stop = (each.to_numpy("datetime64[ns]").astype(np.int64)[:, None] for each in (start, end))
+    return np.asarray(np.clip(np.minimum(stop, last) - np.maximum(begin, first), 0, None) / (last - first))
 
 
 def years_after(a: ProcurementAssumptions) -> int:
