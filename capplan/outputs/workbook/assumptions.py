@@ -253,7 +253,7 @@ def _write_prices(draft: Draft, sheet: Sheet, taken: set[str]) -> None:
         sheet.not_negative(sheet.row - len(draft.rate), sheet.row - 1, PRICES.at("price"))
     sheet.note(
         "What is paid by use has one price for each accelerator of a provider: the average of all hours, also of those a savings plan pays"
-        " for in part. The running cost of a machine holds its upkeep, a share of its price. By factor: the price factor multiplies the"
+        " for in part. The upkeep of a machine is a share of its price. By factor: the price factor multiplies the"
         " price, since it is not signed.",
         8,
     )

@@ -152,7 +152,8 @@ def _purchase(draft: Draft, lines: Lines, at: int, row: dict[Any, Any], booked: 
     cells["booked"] = Formula(f"={total}{less}", float(booked.get(number, 0.0)))
     if owned:
         machine = _price_key(draft, "machine", row)
-        cells["price"] = Formula(f"={draft.rate[key]}", row["usd_per_hour"]) if key in draft.rate else 0.0
+        rates = [draft.rate[name] for name in (key, _price_key(draft, "support", row)) if name in draft.rate]
+        cells["price"] = Formula(f"={'+'.join(rates)}", row["usd_per_hour"]) if rates else 0.0
         cells["each"] = Formula(f"={draft.price[machine]}", row["upfront_usd"] / row["machines"] / factor)
         cells["upfront"] = Formula(f"={here['machines']}*{here['each']}*{here['factor']}", row["upfront_usd"])
         cells["value"] = Formula(f"={here['upfront']}+{here['machines']}*{here['hours']}*{here['price']}", row["usd"])

@@ -58,7 +58,7 @@ PRINTED_LINES = 55
 NAMES = {
     "commitment": "Contracts signed",
     "purchase": "Purchases of this plan",
-    "running": "Power, space and upkeep of bought machines",
+    "running": "Power and space of bought machines",
     "capex": "Machines bought",
     "residual": "Machines sold at the end of their life",
     "tokens": "Model APIs",

@@ -4,7 +4,6 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from capplan.book.currencies import rates_by_month
@@ -153,9 +152,11 @@ def purchase_entries(
             if row["term"] == "owned":
                 price = Entry(signed, "", "capex", name, upfront, status, str(row["provider"]), bearer=bearer)
                 found += machine_entries(price, first, a.useful_life_years, a.residual_share) if upfront else []
-                blank = Entry(first, "", "running", name, 0.0, status, str(row["provider"]), bearer=bearer)
-                for month, amount in _running_usd(row, first, last, machines, sites, a).items():
-                    found += as_incurred(replace(blank, date=month, usd=amount * share), a.payment_terms_days)
+                blank = Entry(first, "", "", name, 0.0, status, str(row["provider"]), bearer=bearer)
+                for component, usd_by_month in _running_usd(row, first, last, machines, sites, a).items():
+                    for month, amount in usd_by_month.items():
+                        entry = replace(blank, date=month, component=component, usd=amount * share)
+                        found += as_incurred(entry, a.payment_terms_days) if amount else []
             else:
                 own = offer_payments[offer_payments["offer_id"] == row["offer_id"]].sort_values("months_after_start")
                 dated = tuple(
@@ -170,19 +171,21 @@ def purchase_entries(
 
 def _running_usd(
     row: Row, first: pd.Timestamp, last: pd.Timestamp, machines: pd.DataFrame, sites: pd.DataFrame, a: LedgerAssumptions
-) -> dict[pd.Timestamp, float]:
-    """Return what running a machine bought costs by month: power and space as its site's prices rise, the rest by the hour."""
-    shares = dict(month_shares(first, last))
-    months, site = pd.DatetimeIndex(list(shares)), pd.Series([row["region"]])
+) -> dict[str, pd.Series]:
+    """Return what a machine bought costs by month: its upkeep (support), and power and space as its site's prices rise (running)."""
+    shares = pd.Series(dict(month_shares(first, last)))
+    months, site = pd.DatetimeIndex(shares.index), pd.Series([row["region"]])
     power = pd.Series([float(machines.set_index("sku")["power_kw"].get(row["sku"], 0.0) if len(machines) else 0.0) * row["machines"]])
     hourly = float(owned_running_usd_per_hour(power.fillna(0.0), power * 0.0, site, a, sites).iloc[0])
     rise = float(site.map(sites.set_index("site")["escalator_share_per_year"]).fillna(0.0).iloc[0]) if len(sites) else 0.0
-    hours = np.array(list(shares.values())) * (last - first + pd.Timedelta(days=1)).days * HOURS_PER_DAY
+    hours = shares * (last - first + pd.Timedelta(days=1)).days * HOURS_PER_DAY
     if a.hours_convention != "calendar":
         hours = hours / (months.days_in_month.to_numpy() * HOURS_PER_DAY) * HOURS_PER_YEAR / MONTHS_PER_YEAR
+    upkeep = row["upfront_usd"] * a.upkeep_share_per_year / HOURS_PER_YEAR * hours
     drawn = hourly * hours * escalated(rise, months, pd.Timestamp(a.as_of))
-    rest = row["usd"] - row["upfront_usd"] - drawn.sum()
-    return dict(zip(months, drawn + rest * hours / hours.sum(), strict=True))
+    # What an offer states beside power and upkeep, evenly by the hour.
+    stated = row["usd"] - row["upfront_usd"] - drawn.sum() - upkeep.sum()
+    return {"running": drawn + stated * hours / hours.sum(), "support": upkeep}
 
 
 def purchase_name(row: Row) -> str:

@@ -31,8 +31,9 @@ class Priced:
     #: or in the book's currency where own), own (is the amount agreed in the book's currency, which is not the dollar?), agreement (row of
     #: `agreements` whose shortfall the line is, -1 otherwise).
     lines: pd.DataFrame
-    #: price_id, kind (contract, offer, machine, running, usage, tokens, power, space), name, provider, unit, price (USD, before the price
-    #: factor), by_factor (does the price factor move it?), upkeep_on (price_id of the purchase price whose upkeep is added, or empty).
+    #: price_id, kind (contract, offer, machine, running, support, usage, tokens, power, space), name, provider, unit, price (USD, before
+    #: the price factor), by_factor (does the price factor move it?), upkeep_on (price_id of the purchase price whose upkeep is added, or
+    #: empty).
     prices: pd.DataFrame
     agreements: pd.DataFrame  #: Table spend_agreements, sorted.
     rates: pd.Series  #: USD for one unit of the book's currency, by month.
@@ -131,9 +132,9 @@ def _offer_prices(purchases: pd.DataFrame, a: LedgerAssumptions) -> tuple[Prices
 
     def keep(row: Row, kind: str, unit: str, price: float, by_factor: bool, upkeep_on: str = "") -> str:
         key = f"{kind} {row['offer_id']}"
-        if key in found and abs(found[key][4] - price) > 1e-9 * abs(price):
+        if key in found and (abs(found[key][4] - price) > 1e-9 * abs(price) or found[key][6] != upkeep_on):
             key = f"{key} {row['quarter']}"
-        if price:
+        if price or upkeep_on:
             name = key.removeprefix(f"{kind} ")
             found.setdefault(key, (kind, name, row["provider"], unit, price, by_factor, upkeep_on))
             of_purchase[purchase_name(row), kind] = key
@@ -144,7 +145,8 @@ def _offer_prices(purchases: pd.DataFrame, a: LedgerAssumptions) -> tuple[Prices
             paid = row["upfront_usd"] / row["machines"]
             machine = keep(row, "machine", "USD per machine", paid / a.price_factor, True)
             upkeep = paid * a.upkeep_share_per_year / HOURS_PER_YEAR
-            keep(row, "running", "USD per machine-hour, power and space", row["usd_per_hour"] - upkeep, False, machine)
+            keep(row, "running", "USD per machine-hour, power and space", row["usd_per_hour"] - upkeep, False)
+            keep(row, "support", "USD per machine-hour, upkeep", 0.0, False, machine)
         else:
             keep(row, "offer", "USD per machine-hour", row["usd_per_hour"] / a.price_factor, True)
     return found, of_purchase
@@ -198,8 +200,8 @@ def _price_of(row: Row, of_purchase: dict[tuple[str, str], str], prices: Prices)
     component, name = row["component"], str(row["contract_id"])
     if component in BY_CAPEX:
         return of_purchase.get((name, "machine"), "")
-    if component in ("purchase", "running"):
-        return of_purchase.get((name, "offer" if component == "purchase" else "running"), "")
+    if component in ("purchase", "running", "support"):
+        return of_purchase.get((name, "offer" if component == "purchase" else str(component)), "")
     wanted = {
         "commitment": f"contract {name}",
         "power": f"power {name}",
