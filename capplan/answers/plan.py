@@ -302,7 +302,9 @@ def keep_in(book: Book, scenario: Scenario, signed: Signed, warm: Warm | None = 
 def ledger_of(book: Book, scenario: Scenario) -> Ledger:
     """Book the plan in cash, billed, P&L and economic terms."""
     bought = purchases_of(book, scenario)
-    return build_ledger(scenario.section(LedgerAssumptions), ledger_tables(book, scenario, bought))
+    a = scenario.section(LedgerAssumptions)
+    key = f"ledger-{work_digest(scenario)}-{scenario.section(ProcurementAssumptions).digest()}"
+    return remembered(key, book, PURCHASE_TABLES, a, lambda: build_ledger(a, ledger_tables(book, scenario, bought)))
 
 
 def ledger_tables(book: Book, scenario: Scenario, bought: Purchases) -> LedgerTables:

@@ -14,7 +14,7 @@ import pandas as pd
 from capplan.book.empty import empty_table, left_out
 from capplan.book.gate import MOST_MEGABYTES, UNSEEN, composed, read_text
 from capplan.book.odd import other_forms
-from capplan.book.tables.registry import TABLES, Column, columns_of, key_of
+from capplan.book.tables.registry import Column, bounds_of, columns_of, key_of
 from capplan.errors import Fault, nearest, sentence
 
 #: Faults of one kind in one column that are listed one by one; the rest is counted in one line.
@@ -239,7 +239,7 @@ class _TableReader:
         from pandera.errors import SchemaErrors
 
         by_name = {column.name: column for column in columns_of(self.table)}
-        schema = TABLES[self.table].to_schema()
+        schema = bounds_of(self.table)
         absent = [name for name in by_name if name not in frame]
         if absent:
             schema = schema.remove_columns(absent)

@@ -1,5 +1,6 @@
 """Every table a book may have: the one source of checks, error texts and the data dictionary."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -135,3 +136,12 @@ def key_of(table: str) -> list[str]:
 def meaning_of(table: str) -> str:
     """Return the sentence that says what one row of the table is."""
     return (TABLES[table].__doc__ or "").strip()
+
+
+@cache
+def bounds_of(table: str) -> Any:
+    """Return the pandera model of a table without the types of its columns: whoever asks has converted cells, or named them as faults."""
+    schema = deepcopy(TABLES[table].to_schema())
+    for column in schema.columns.values():
+        column.dtype = None
+    return schema

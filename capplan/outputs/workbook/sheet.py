@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -24,6 +25,11 @@ BLUE, INK, GREY, LINE, PAPER, INPUT = "#1f4e9c", "#1a1a1a", "#595959", "#bfbfbf"
 MONEY_UNIT = re.compile("[A-Z]{3}")
 #: Colours of series that keep their difference in grey print, dark to light.
 SERIES = ("#1b3a5c", "#2f6f8f", "#5fa8a0", "#9ccb86", "#c9a227", "#d98b5f", "#b5b5b5", "#e3d9c6")
+#: Functions that every spreadsheet program has long had.
+OLD_FUNCTIONS = frozenset(
+    {"ABS", "AND", "AVERAGE", "COUNTIF", "COUNTIFS", "DATE", "EDATE", "HYPERLINK", "IF", "MAX", "MIN", "OR", "SUM", "SUMIFS", "SUMPRODUCT"}
+)
+_FUNCTION = re.compile(r"([\w.]+)\(")
 
 
 @dataclass(frozen=True)
@@ -134,12 +140,26 @@ class Styles:
         return found
 
 
+@cache
+def _sheet_class() -> type:
+    """Return XlsxWriter's sheet, which searches each formula thirty times for functions of newer programs: not where all are old ones."""
+    from xlsxwriter.worksheet import Worksheet
+
+    class OldFunctions(Worksheet):
+        def _prepare_formula(self, formula: str, expand_future_functions: bool = False) -> Any:
+            if formula.startswith("=") and OLD_FUNCTIONS.issuperset(_FUNCTION.findall(formula)):
+                return formula[1:]
+            return super()._prepare_formula(formula, expand_future_functions)
+
+    return OldFunctions
+
+
 class Sheet:
     """One sheet, written cell by cell; rows and columns count from 0."""
 
     def __init__(self, workbook: Any, styles: Styles, name: str) -> None:
         self.name, self.styles, self.row = name, styles, 0
-        self.sheet, self._workbook = workbook.add_worksheet(name), workbook
+        self.sheet, self._workbook = workbook.add_worksheet(name, worksheet_class=_sheet_class()), workbook
         self._widths: dict[int, float] = {}
 
     def put(self, row: int, col: int, value: Any, style: str = "text") -> None:
