@@ -118,8 +118,17 @@ def counted(number: float, noun: str, plural: str | None = None) -> str:
         >>> counted(1, "contract"), counted(2, "contract"), counted(0, "quarter"), counted(1200, "day"), counted(2, "company", "companies")
         ('1 contract', '2 contracts', '0 quarters', '1,200 days', '2 companies')
     """
-    one = Locale.parse(LOCALE).plural_form(number) == "one"
-    return f"{number:,g} {noun}" if one and abs(number) < 1e6 else f"{number:,.10g} {noun if one else plural or noun + 's'}"
+    return f"{number:,.10g} {noun_of(number, noun, plural)}"
+
+
+def noun_of(number: float, noun: str, plural: str | None = None) -> str:
+    """Return a noun in the form that goes with a count, which stands elsewhere.
+
+    Examples:
+        >>> noun_of(1, "more machine"), noun_of(2, "more machine")
+        ('more machine', 'more machines')
+    """
+    return noun if Locale.parse(LOCALE).plural_form(number) == "one" else plural or f"{noun}s"
 
 
 def listed(names: list[str]) -> str:

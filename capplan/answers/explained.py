@@ -9,7 +9,7 @@ import pandas as pd
 from capplan.answers.finished_plan import Plan
 from capplan.errors import CapplanError, nearest
 from capplan.records import records
-from capplan.text import money, price
+from capplan.text import money, noun_of, price
 
 Question = Literal["why", "why-not", "what-binds", "wait"]
 #: Columns by which a row of each table is named; the names are those of a report's files.
@@ -234,7 +234,8 @@ def _named(asked: str, known: pd.DataFrame) -> tuple[set[str], bool]:
 def _taken(said: Words, row: dict[str, Any]) -> None:
     of = _cells(said, "purchases", row)
     verb = "renews" if str(row["offer_id"]).startswith(RENEW) else "takes"
-    text = f"The plan {verb} {of('offer_id')} from {of('quarter')}: {of('accelerators')} accelerators, worth {of('usd')}, to be signed by"
+    size = f"{of('accelerators')} {noun_of(row['accelerators'], 'accelerator')}"
+    text = f"The plan {verb} {of('offer_id')} from {of('quarter')}: {size}, worth {of('usd')}, to be signed by"
     said.say(str(row["offer_id"]), f"{text} {of('sign_by')}.")
 
 
@@ -265,7 +266,9 @@ def _left_out(said: Words, row: dict[str, Any]) -> None:
 
 def _given_back(said: Words, row: dict[str, Any]) -> None:
     of = _cells(said, "departures", row)
-    text = f"The plan gives back {of('machines')} machines of {of('contract_id')} on {of('day')} ({of('what')})"
+    text = (
+        f"The plan gives back {of('machines')} {noun_of(row['machines'], 'machine')} of {of('contract_id')} on {of('day')} ({of('what')})"
+    )
     said.say(str(row["offer_id"]), f"{text}: against keeping them that {_less(row['saves_usd'], 'saves', 'costs')} {of('saves_usd')}.")
 
 
@@ -294,7 +297,7 @@ def _what_binds(said: Words) -> None:
         of = _cells(said, "limit_lots", row)
         text = f"{of('limit_id')} binds: {of('more')} more of it from {of('from_quarter')} to {of('to_quarter')}"
         text += f" (and {of('besides')})" if row["besides"] else ""
-        text += f" would let in {of('machines')} more machines of {of('offer_id')} from {of('quarter')}"
+        text += f" would let in {of('machines')} {noun_of(row['machines'], 'more machine')} of {of('offer_id')} from {of('quarter')}"
         text += f" instead of one of {of('instead_of')}" if row["instead_of"] else ""
         said.say(str(row["limit_id"]), f"{text}, and save {of('saves_usd')}.")
     limits = said.table("limits")
@@ -342,6 +345,7 @@ def _wait(said: Words) -> None:
     for row in records(said.table("branches").query("branch != 'now'").head(SHOWN)):
         of = _cells(said, "branches", row)
         demand = f"Where demand up to the review is {of('demand_share')} of its mean (a chance of {of('probability')})"
-        said.say(f"branch {row['branch']}", f"{demand}, {of('accelerators')} accelerators of {of('offer_id')} follow from {of('quarter')}.")
+        size, verb = noun_of(row["accelerators"], "accelerator"), noun_of(row["accelerators"], "follows", "follow")
+        said.say(f"branch {row['branch']}", f"{demand}, {of('accelerators')} {size} of {of('offer_id')} {verb} from {of('quarter')}.")
     if not said.sentences:
         said.say("waiting", "Nothing is due before the next review, so there is nothing to wait for.")

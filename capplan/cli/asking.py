@@ -28,7 +28,8 @@ def ask(
     from capplan.answers.ask.shown import asked_back, reading_text, understood
     from capplan.book.book import load_book
     from capplan.outputs.lab.answering import answer_reading
-    from capplan.outputs.run.ask import keep_record
+    from capplan.outputs.lab.asked_record import keep_record
+    from capplan.outputs.run.report import folder_name
 
     loaded = load_book(book)
     chosen = loaded.scenario_with(**overrides(parameter, scenario))
@@ -50,7 +51,7 @@ def ask(
         bool(reading.what_ifs) and there and not yes and typer.confirm(_prompt(unclear), err=True)
     )
     if not approved:
-        keep_record(out, book, reading, loaded, None, readers)
+        keep_record(out / folder_name(book), reading, loaded, None, readers)
         alone = "a model alone read some of it, which a person approves"
         why = (
             "not all of it was understood: say it differently" if unclear else alone if proposed else "it was not approved (or give --yes)"
@@ -58,7 +59,7 @@ def ask(
         answer(as_json, f"Nothing was run: {why}.", {}, tables, [])
         raise typer.Exit(2 if unclear or proposed else 0)
     found = answer_reading(reading, loaded, chosen, say)
-    keep_record(out, book, reading, loaded, found, readers)
+    keep_record(out / folder_name(book), reading, loaded, found, readers)
     answer(
         as_json,
         found.sentences[0],

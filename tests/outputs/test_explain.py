@@ -146,7 +146,7 @@ def test_what_binds_is_what_one_more_unit_would_save(held) -> None:
     found = explain_plan(held, "what-binds")
     check(found, held)
     assert found.headline.startswith("quota binds: 1 more of it from 2027Q1")
-    assert "1 more machines of year" in found.headline
+    assert "1 more machine of year" in found.headline
     free = tables(demand([[10.0]]), [ON_DEMAND, offer("year", "reserved_1y", 2.0)])
     assert explain_plan(free, "what-binds").headline.startswith("No limit holds the plan back")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import threading
 import time
 
@@ -268,6 +269,17 @@ def test_a_question_in_words_is_shown_first_and_answered_when_it_is_approved(mad
     assert shown.asked[1].title == "demand rises by 30%"
     assert shown.asked[1].scenario.demand_factor == 1.3
     assert "$1.3M" in shown.table.value
+    kept = record_of(shown)
+    assert [(line["question"], line["approved"]) for line in kept[1:]] == [("demand rises by 30%", False), ("demand rises by 30%", True)]
+    assert not kept[0]["approved"]
+    assert kept[0]["asked_back"]
+    assert kept[2]["parameters"]["demand_factor"] == 1.3
+    assert kept[2]["answer"][0].startswith("It costs")
+
+
+def record_of(shown):
+    """Return the lines of what was asked on a board."""
+    return [json.loads(line) for line in (shown._folder / "asked.jsonl").read_text().splitlines()]
 
 
 def test_reasons_and_reports_in_words_are_answered_beside_the_board(made):
@@ -286,6 +298,9 @@ def test_reasons_and_reports_in_words_are_answered_beside_the_board(made):
         assert said in shown.told.value, shown.told.value
     assert len(shown.asked) == 1
     assert HOSTILE not in shown.told.value
+    kept = record_of(shown)
+    assert [line["approved"] for line in kept] == 3 * [False, True]
+    assert any("No limit holds" in words for words in kept[1]["answer"])
 
 
 def test_a_model_by_address_reads_along_on_the_board_and_runs_nothing_before_approval(made, monkeypatch):
@@ -306,6 +321,8 @@ def test_a_model_by_address_reads_along_on_the_board_and_runs_nothing_before_app
     shown.answer_words.click()
     runs.finish("full")
     assert "temperature 0, prompt 1: proposes" in shown.asked[1].readers
+    assert "temperature 0" in record_of(shown)[-1]["readers"][1]["reader"]
+    assert "secret-key-of-mine" not in (shown._folder / "asked.jsonl").read_text()
     shown.second.value = shown.asked[1].title
     shown.save()
     saved = "".join(path.read_text() for path in shown._folder.glob("scenario_*.yaml"))

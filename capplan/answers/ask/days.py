@@ -36,8 +36,16 @@ _END = re.compile(
 _ORDINALS = ("first", "second", "third", "fourth")
 _UNSURE = (
     (re.compile(r"\d{1,2}[/.]\d{1,2}[/.]\d{2,4}(?!\d)"), "day and month can be taken for each other; write the day like 2027-02-05"),
-    (re.compile(rf"next\s+(?:{_DAYS}|week|month|quarter|year)\b", re.I), "this day or the one after; write the day like 2027-02-05"),
+    (re.compile(rf"next\s+(?:{_DAYS}|week)\b", re.I), "this day or the one after; write the day like 2027-02-05"),
 )
+#: Quarters and months by how far off they are, a half of a year, and a year where a word says that it is one.
+_RELATIVE = re.compile(r"(?:the\s+)?(this|next|coming|following|quarter\s+after\s+next)(?:\s+(quarter|month|year))?(?![A-Za-z0-9])", re.I)
+_HALF = re.compile(
+    r"(?:the\s+)?(?:h([12])(?:\s*[/'-]\s*|\s+(?:(?:of|in)\s+)?)|([12])h\s*|(first|second)\s+half\s+(?:of|in)\s+)((?:20)?\d{2})(?![A-Za-z0-9%-])",
+    re.I,
+)
+_YEAR = re.compile(r"(?:(?:fy|calendar|fiscal|the year)\s*)?'?(20\d{2})(?![A-Za-z0-9%-]|[.,]\d)", re.I)
+_OF_A_YEAR = re.compile(r"\b(?:in|during|throughout|over|all of|from|since|until|of|for|the)\s+$", re.I)
 
 
 @dataclass
@@ -46,9 +54,10 @@ class Days:
 
     text: str  #: The sentence.
     as_of: dt.date  #: The day that days of the week count from.
+    first_quarter: str = ""  #: The first quarter that is planned, such as "2027Q1"; quarters without a year count from it.
 
     def at(self, start: int) -> Word | None:
-        """Read a quarter, a day or an instant."""
+        """Read a quarter, several of them, a day or an instant."""
         for pattern, why in _UNSURE:
             found = pattern.match(self.text, start)
             if found:
@@ -69,6 +78,8 @@ class Days:
         found = _QUARTER.match(self.text, start)
         if found:
             return Word("QUARTER", start, found.end(), self._quarter(found))
+        if period := self._span(start):
+            return period
         for pattern in _DATES:
             found = pattern.match(self.text, start)
             if found:
@@ -76,6 +87,30 @@ class Days:
         found = _MONTHLY.match(self.text, start)
         if found and (found[3] or found[1] or found[2].casefold() not in ("may", "mar", "sep", "dec", "march")):
             return self._month(found, start)
+        return None
+
+    def _span(self, start: int) -> Word | None:
+        """Read a quarter or month by how far off it is, half a year, or a year."""
+        if (found := _RELATIVE.match(self.text, start)) and (found[2] or "after" in found[1]):
+            steps = 0 if found[1].casefold() == "this" else 2 if "after" in found[1] else 1
+            unit = (found[2] or "quarter").casefold()
+            if unit == "quarter":
+                return Word("QUARTER", start, found.end(), _quarter_after(self.as_of, steps))
+            if unit == "year":
+                return Word("PERIOD", start, found.end(), _quarters_of(self.as_of.year + steps))
+            year, month = divmod(12 * self.as_of.year + self.as_of.month - 1 + steps, 12)
+            return Word("DATE", start, found.end(), Moment(dt.datetime(year, month + 1, 1), "month"))
+        if found := _HALF.match(self.text, start):
+            half = int(found[1] or found[2] or 1 + (found[3].casefold() == "second"))
+            return Word("PERIOD", start, found.end(), _quarters_of(int(f"20{found[4][-2:]}"))[2 * half - 2 : 2 * half])
+        found = _YEAR.match(self.text, start)
+        if found and (
+            _OF_A_YEAR.search(self.text[:start]) or not found[0][0].isdigit() or re.match(r"\s+budgets?\b", self.text[found.end() :], re.I)
+        ):
+            ends = re.match(
+                r"\s*(?:$|[,.;:?!)]|(?:and|or|onwards?|on|budgets?|alone|only|is|are|was|by|we|the|to)\b)", self.text[found.end() :], re.I
+            )
+            return Word("PERIOD", start, found.end(), _quarters_of(int(found[1]))) if ends else None
         return None
 
     def _weekdays(self, said: str) -> str:
@@ -88,10 +123,11 @@ class Days:
         return f" ({first} or {first + dt.timedelta(days=7)})"
 
     def _quarter(self, found: re.Match[str]) -> str:
-        """Return a quarter; without a year, the next one of its number."""
+        """Return a quarter; without a year, the first one of its number that is planned."""
         said = found[2] or found[3] or found[4]
         number = int(said) if said else 4 if found[5].casefold() == "last" else _ORDINALS.index(found[5].casefold()) + 1
-        year = found[1] or found[6] or str(self.as_of.year + (number < (self.as_of.month + 2) // 3))
+        begin = self.first_quarter or _quarter_after(self.as_of, 0)
+        year = found[1] or found[6] or str(int(begin[:4]) + (number < int(begin[-1])))
         return f"{year if len(year) == 4 else '20' + year}Q{number}"
 
     def _moment(self, found: re.Match[str], start: int) -> Word:
@@ -113,3 +149,12 @@ class Days:
         last = calendar.monthrange(year, number)[1]
         when = dt.datetime(year, number, last if found[1] else 1)
         return Word("DATE", start, found.end(), Moment(when, "day" if found[1] else "month"))
+
+
+def _quarter_after(day: dt.date, steps: int) -> str:
+    year, quarter = divmod(4 * day.year + (day.month - 1) // 3 + steps, 4)
+    return f"{year}Q{quarter + 1}"
+
+
+def _quarters_of(year: int) -> tuple[str, ...]:
+    return tuple(f"{year}Q{number}" for number in (1, 2, 3, 4))

@@ -6,9 +6,11 @@ in which every clause is tried that it does not know as it stands.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from capplan.answers.ask.names import FACTS, Ref
 from capplan.answers.ask.tokens import Amount, Word
 
 #: Tokens that say by how much.
@@ -26,8 +28,8 @@ _ORDER = (
     " ".join(_WAYS),
     "TO AT_MOST",
     " ".join((*AMOUNTS, "SCALE")),
-    "AS_MUCH AS_FAST AS_DEAR AS_LONG OF_TODAY PER_HOUR PER_KWH PER_YEAR A_YEAR AN_HOUR PER_GPU PER_MACHINE LOTS CERTAIN EVEN",
-    "BEFORE FROM INTO QUARTER DATE ONWARDS",
+    "AS_MUCH AS_FAST AS_SLOW AS_DEAR AS_LONG OF_TODAY PER_HOUR PER_KWH PER_YEAR A_YEAR AN_HOUR PER_GPU PER_MACHINE LOTS CERTAIN EVEN",
+    "BEFORE FROM INTO QUARTER PERIOD DATE ONWARDS",
     "CHEAPLY QUICKLY",
 )
 _PLACES = {kind: place for place, kinds in enumerate(_ORDER) for kind in kinds.split()}
@@ -46,14 +48,40 @@ _BEFORE = {
     "BINDS": (AMOUNTS, "TO", "BINDS"),
     "REMOVE": (("PERCENT", "FRACTION", "MONEY"), "DOWN", "REMOVE"),
     "SSD": (("NAME",), "REMOVE", "SSD"),
+    "NO_LATER": (("SPAN",), "AT_MOST", "FINISH"),
 }
+#: What may stand between "to" and its amount.
+_NEAR = re.compile(
+    r"\W*(?:(?:the|a|an|just|only|about|around|roughly|some|exactly|nearly|almost|approximately|at|be|now|within|under|of|no|more|than|around|circa|ca|mere|its|their|less|usd)\W+)*",
+    re.I,
+)
 #: What something is compared with, beside an amount.
 _MEASURES = ("REPORT", "PRICE", "DEMAND", "BUDGET")
+#: What runs high or low, and is no training run.
+_RUN = ("DEMAND", "PRICE", "ALL_PRICES", "SPOT", "ON_DEMAND", "LATENCY", "BUDGET")
 #: Words after which "run" is a verb.
 _MODALS = (["should"], ["must"], ["will"], ["would"], ["can"], ["may"], ["shall"], ["to"])
 #: Tokens that say no more where they come twice.
 _TWICE = frozenset(
-    ("UP", "DOWN", "TO", "FINISH", "START", "REMOVE", "MOVE", "DEARER", "CHEAPER", "TIGHTER", "SLOWER", "ONLY", "BUY", "WHY", "NETWORK")
+    (
+        "UP",
+        "DOWN",
+        "TO",
+        "DEMAND",
+        "FINISH",
+        "START",
+        "REMOVE",
+        "MOVE",
+        "DEARER",
+        "CHEAPER",
+        "TIGHTER",
+        "SLOWER",
+        "ONLY",
+        "BUY",
+        "WHY",
+        "NETWORK",
+        "NOTHING_NEW",
+    )
 )
 #: What "not" makes of the word it stands before.
 _NOT = {"HAPPENS": "REMOVE", "W_RUN": "REMOVE", "RENEW": "LAPSE", "EXTEND": "LAPSE", "API_ONLY": "SELF_HOSTED", "BUY": "WITHOUT"}
@@ -66,14 +94,25 @@ def folded(words: Sequence[Word], text: str) -> list[Word]:
         words: Tokens of a sentence without its fillers.
     """
     found: list[Word] = []
-    why = any(word.kind.startswith("WHY") for word in words)
+    words = [_described(word, words[place + 1 :], text) for place, word in enumerate(words)]
+    why, skipped = any(word.kind.startswith("WHY") for word in words), -1
     for place, word in enumerate(words):
         after = words[place + 1].kind if place + 1 < len(words) else ""
         if word.kind in _BEFORE:
             kinds, then, otherwise = _BEFORE[word.kind]
             word = replace(word, kind=then if after in kinds else otherwise)  # noqa: PLW2901
+        if word.kind == "TO" and after in AMOUNTS and not _NEAR.fullmatch(text[word.end : words[place + 1].start]):
+            # a verb stands between them: to find 10 %
+            word = replace(word, kind="")  # noqa: PLW2901
         before = found[-1] if found else None
         if word.kind == "COMMA" and text[word.start] == ":" and found and found[-1].kind == "NAME" and after not in NAMED:
+            continue
+        if word.kind == "COMMA" and text[word.start] == ":" and found and found[-1].kind.startswith("W_") and after == "NAME":
+            continue
+        if word.kind == "INSTEAD" and after in AMOUNTS:
+            skipped = place + 1
+            continue
+        if place == skipped or _is_actor(word, words[place + 1 :], text):
             continue
         if word.kind == "COMMA" and text[word.start] == ":" and after in (*AMOUNTS, "DATE", "QUARTER", "TO"):
             continue
@@ -81,10 +120,16 @@ def folded(words: Sequence[Word], text: str) -> list[Word]:
             continue
         if word.kind == "MOVE" and text[word.start :].casefold().startswith("sp") and any(each.kind == "PERCENT" for each in words):
             word = replace(word, kind="TIGHTER", value=None)  # noqa: PLW2901
+        if word.kind in ("AGAIN", "AT_END", "PAYS"):
+            found, word = _joined(found, word, words[place + 1 :])  # noqa: PLW2901
         if word.kind in _MEASURES and _is_compared(words, place):
             continue
         if word.kind == "THAN" and after in _MEASURES and _is_compared(words, place + 1):
             continue
+        if word.kind in ("MOVE", "BEFORE") and any(each.kind == "PERCENT" for each in words):
+            # in amount and not in time: 20 % ahead of plan
+            way = {"ah": "UP", "be": "DOWN"}.get(text[word.start : word.start + 2].casefold(), word.kind)
+            word = replace(word, kind=word.kind if text[word.start :].casefold().startswith("before") else way)  # noqa: PLW2901
         if word.kind == "DOWN" and after == "SPAN" and text[word.start :].casefold().startswith("los"):
             word = replace(word, kind="MOVE", value=1)  # noqa: PLW2901
         off = word.kind == "DOWN" and text[word.start : word.end].casefold() == "off" and after in ("", "AND", "COMMA")
@@ -92,12 +137,22 @@ def folded(words: Sequence[Word], text: str) -> list[Word]:
             word = replace(word, kind="REMOVE")  # noqa: PLW2901
         if word.kind == "REMOVE" and before and before.kind in ("PERCENT", "FRACTION"):
             word = replace(word, kind="DOWN")  # noqa: PLW2901
-        verb = word.kind == "W_RUN" and before and before.kind == "NAME" and not {ref.kind for ref in before.value} & {"run", "event"}
+        verb = (
+            word.kind == "W_RUN"
+            and before
+            and (before.kind in _RUN or (before.kind == "NAME" and not {ref.kind for ref in before.value} & {"run", "event"}))
+        )
         if word.kind == "TO" and after == "QUARTER" and before and before.kind in ("MONEY", "NUMBER"):
             # more to a budget, not a budget of so much
             word = replace(word, kind="INTO")  # noqa: PLW2901
         verb = verb and (text[word.start : word.end].casefold() == "runs" or text[: word.start].casefold().split()[-1:] in _MODALS)
         if not word.kind or verb:
+            continue
+        if before and text[before.start : before.end].casefold() == "again" and word.kind in _ON_TOP:
+            continue
+        if word.kind in ("UP", "DOWN") and any(
+            each.kind in ("DEARER", "CHEAPER") and text[each.start : each.end].casefold().startswith("pa") for each in found
+        ):
             continue
         if before and (_same(before, word) or word.kind == before.kind == "TAKE"):
             found[-1] = replace(before, end=word.end)
@@ -106,6 +161,9 @@ def folded(words: Sequence[Word], text: str) -> list[Word]:
         if word.kind == "HAPPENS" and not denied:
             continue
         if word.kind == "DELIVER" and any(each.kind in ("FIRST_TOKEN", "EACH_TOKEN") for each in found):
+            continue
+        if before and before.kind == "REMOVE" and word.kind in ("RENEW", "EXTEND"):
+            found[-1] = replace(before, kind="LAPSE", end=word.end)
             continue
         if before and (before.kind == "NOT" or (denied and word.kind == "HAPPENS")) and word.kind in _NOT and not why:
             found[-1] = replace(before, kind=_NOT[word.kind], end=word.end)
@@ -119,6 +177,55 @@ def folded(words: Sequence[Word], text: str) -> list[Word]:
     return found
 
 
+#: What is said of a share of what there is, when that much comes on top: half as expensive again.
+_ON_TOP = {"AS_MUCH": "UP", "AS_DEAR": "DEARER", "AS_LONG": "LONGER", "AS_FAST": "TIGHTER"}
+
+
+def _joined(found: list[Word], word: Word, after: Sequence[Word]) -> tuple[list[Word], Word]:
+    """Return what a word makes of a clause: half as much again, given up when it expires, we pay 10 % more for it."""
+    begin = max((place + 1 for place, each in enumerate(found) if each.kind in ("COMMA", "AND")), default=0)
+    clause, rest = found[begin:], list(after[: next((place for place, each in enumerate(after) if each.kind == "COMMA"), len(after))])
+    if word.kind == "AGAIN":
+        if clause and clause[-1].kind in ("FRACTION", "PERCENT"):
+            # half again as expensive
+            return found, replace(word, kind=_ON_TOP.get(rest[0].kind, "UP") if rest else "UP")
+        for at in range(begin + 1, len(found)):
+            if found[at].kind in _ON_TOP and found[at - 1].kind in ("FRACTION", "PERCENT"):
+                return [*found[:at], replace(found[at], kind=_ON_TOP[found[at].kind]), *found[at + 1 :]], replace(word, kind="")
+        return found, replace(word, kind="")
+    if word.kind == "AT_END":
+        kept = [replace(each, kind="LAPSE") if each.kind in ("REMOVE", "WITHOUT") else each for each in clause]
+        return [*found[:begin], *kept], replace(word, kind="")
+    if {each.kind for each in rest} & {*AMOUNTS} and {each.kind for each in rest} & {"UP", "DOWN"} and not clause:
+        way = "DEARER" if any(each.kind == "UP" for each in rest) else "CHEAPER"
+        return found, replace(word, kind=way)
+    return found, word
+
+
+#: What a team does that wants something of another thing.
+_WANTS = re.compile(
+    r".*\b(?:wants?|wanted|asks?|asked|asking|insists?|plans?|decides?|decided|would like|wishes|intends?|proposes?)\b.*", re.I
+)
+
+
+def _is_actor(word: Word, after: Sequence[Word], text: str) -> bool:
+    """Tell whether a team only wants something of what is named after it: research wants base-8b to start later."""
+    if word.kind != "NAME" or not after or after[0].kind != "NAME" or not any(ref.kind == "team" for ref in word.value):
+        return False
+    return _WANTS.fullmatch(text[word.end : after[0].start]) is not None
+
+
+def _described(word: Word, after: Sequence[Word], text: str) -> Word:
+    """Return the years of an offer or a contract that is described and not named, as a name: the three-year Nebius quote."""
+    if word.kind != "SPAN" or word.value.unit != "year" or word.value.number not in (1, 3) or not after:
+        return word
+    kind = next((each for each in after if each.kind != "NAME"), after[-1]).kind
+    facts = all(ref.kind in FACTS for each in after[:1] if each.kind == "NAME" for ref in each.value)
+    joined = facts and after[0].kind in ("NAME", "W_OFFER", "W_CONTRACT") and not text[word.end : after[0].start].strip(" -").count(" ")
+    said = after[0].kind == "NAME" or kind in ("W_OFFER", "W_CONTRACT")
+    return replace(word, kind="NAME", value=(Ref("years", f"{word.value.number:g}y"),)) if joined and said else word
+
+
 def _is_compared(words: Sequence[Word], place: int) -> bool:
     """Tell whether the rest of a clause, from a place on, only says what something is compared with: than we forecast."""
     end = next((at for at in range(place, len(words)) if words[at].kind in ("AND", "COMMA")), len(words))
@@ -129,15 +236,24 @@ def _is_compared(words: Sequence[Word], place: int) -> bool:
 
 
 #: Tokens that a clause may do without, where no rule has it with them: what somebody does with what changes anyway.
-_WEAK = frozenset(("BUY", "TAKE", "SHIFTS", "TO", "SHOW", "FROM"))
+_WEAK = frozenset(("BUY", "TAKE", "SHIFTS", "TO", "SHOW", "FROM", "DELIVER", "ADD"))
+#: Tokens that say no more beside others: whose demand, where a price is meant; everything, beside what is named.
+_BESIDE = (
+    (frozenset(("PRICE", "ALL_PRICES", "DEARER", "CHEAPER")), frozenset(("DEMAND", "GPU"))),
+    (frozenset(("NAME", "PRICE", "ALL_PRICES")), frozenset(("EVERYTHING",))),
+    (frozenset(AMOUNTS), frozenset(("REPORT", "LIMITS"))),
+)
 
 
 def ways(words: Sequence[Word]) -> list[Sequence[Word]]:
     """Return the tokens of a clause in the orders in which it is tried: as said, in the one order, and without what it can do without."""
     kinds = {word.kind for word in words}
-    weak = _WEAK | ({"DEMAND"} if kinds & {"PRICE", "DEARER", "CHEAPER"} else set())
-    strong = [word for word in words if word.kind not in weak]
-    return [words, ordered(words), *([strong, ordered(strong)] if 0 < len(strong) < len(words) else [])]
+    weak = _WEAK.union(*(more for beside, more in _BESIDE if kinds & beside))
+    found: list[Sequence[Word]] = [words, ordered(words)]
+    for fewer in (weak - {"TO", "ADD"}, weak):
+        strong = [word for word in words if word.kind not in fewer]
+        found += [strong, ordered(strong)] if 0 < len(strong) < len(words) else []
+    return found
 
 
 def ordered(words: Sequence[Word]) -> list[Word]:

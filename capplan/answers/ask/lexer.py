@@ -16,7 +16,7 @@ from rapidfuzz.distance import DamerauLevenshtein
 
 from capplan.answers.ask.days import Days
 from capplan.answers.ask.framing import PARTICLES, particle_of, without_asking, without_reasons, without_sayers
-from capplan.answers.ask.names import Names, Ref, slip_of
+from capplan.answers.ask.names import KINDS, Names, Ref, slip_of
 from capplan.answers.ask.tokens import Amount, Word
 from capplan.answers.ask.vocabulary import COUNTING, counting, phrases
 
@@ -37,10 +37,11 @@ _HALF = re.compile(rf"half\s+an?\s+({'|'.join(name for name in counting('UNIT') 
 _PLAIN = frozenset(
     (
         "UNKNOWN FILLER HEDGE DEMAND PRICE DELIVERY W_OFFER W_CONTRACT W_TEAM W_RUN LATENCY POWER CAPEX BUDGET UP DOWN MOVE CHEAPER DEARER"
-        " LIMITS HAPPENS"
+        " LIMITS HAPPENS BUY TAKE SHOW PAYS AGAIN"
     ).split()
 )
 _HALF_OF = re.compile(rf"half\s+an?\s+([$€£¥])?({'|'.join(name for name in counting('MAGNITUDE') if len(name) > 3)})(?![A-Za-z0-9])", re.I)
+_AND_HALF = re.compile(r"\s+and\s+a\s+half(?![A-Za-z0-9])", re.I)
 _NUMBER = re.compile(r"([+-])?\s*([$€£¥]|usd\b|eur\b|gbp\b|chf\b)?\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?![\d-]*q[1-4])", re.I)
 _MAGNITUDE = re.compile(rf"\s*({'|'.join(sorted(counting('MAGNITUDE'), key=len, reverse=True))})\b", re.I)
 _PERCENT = re.compile(r"\s*(?:%|percent\b|per cent\b|pct\b)(?!\s*points?)", re.I)
@@ -62,6 +63,7 @@ class Lexer:
 
     names: Names  #: The book's names.
     as_of: dt.date  #: The day that days of the week count from.
+    first_quarter: str  #: The first quarter that is planned; quarters without a year count from it.
     fields: dict[tuple[str, ...], str]  #: Assumptions that can be named, by their parts.
     notes: list[str] = field(default_factory=list)
 
@@ -85,7 +87,7 @@ class Lexer:
 
     def read(self, text: str) -> list[Word]:
         """Return the tokens of a sentence without its fillers, and without what stands around its what-ifs."""
-        text = without_asking(text, self._is_meant)
+        text = without_asking(text, self._is_meant, self._is_plain, self.notes)
         text = without_reasons(text, self._is_plain, self.notes)
         return self.tokens(without_sayers(text, self._is_plain, self.notes))
 
@@ -120,7 +122,7 @@ class Lexer:
         name, phrase = self._name(at), self._phrase(at)
         if (phrase is None or phrase.end == self._atoms[at][2]) and (parting := self._parting(at)):
             return parting
-        others = [word for word in (Days(self._text, self.as_of).at(start), self._number(at)) if word]
+        others = [word for word in (Days(self._text, self.as_of, self.first_quarter).at(start), self._number(at)) if word]
         if name and phrase and name.end == phrase.end:
             plain = all(ref.kind == "limit" for ref in name.value)
             if phrase.kind == "FILLER" or (before and before[-1].kind.startswith("W_")):
@@ -170,6 +172,19 @@ class Lexer:
             if said.isdigit():
                 continue
             return Word("NAME", start, end, tuple(refs))
+        return self._partly(at)
+
+    def _partly(self, at: int) -> Word | None:
+        """Read a part of a name that stands beside its kind: the 70B run, run 70B, the migration event."""
+        for parts, end in self._ahead(at, self.names.longest):
+            last = next((place for place in range(at, len(self._atoms)) if self._atoms[place][2] == end), at)
+            before = next((place for place in range(at - 1, -1, -1) if self._atoms[place][0] not in ("the", "of", "for", "our")), -1)
+            near = [place for place in (last + 1, before) if 0 <= place < len(self._atoms)]
+            for beside in (word for place in near if (word := self._phrase(place)) and (place > at or word.end <= self._atoms[at][1])):
+                said = "W_RUN" if self._text[beside.start : beside.end].casefold() == "model" else beside.kind
+                if refs := self.names.partly(parts, KINDS.get(said, ())):
+                    self.notes.append(f"{self._text[self._atoms[at][1] : end]!r} was read as {refs[0]}.")
+                    return Word("NAME", self._atoms[at][1], end, tuple(refs))
         return None
 
     def _plural(self, parts: tuple[str, ...]) -> list[Ref]:
@@ -180,6 +195,8 @@ class Lexer:
     def _phrase(self, at: int) -> Word | None:
         """Return the longest phrase at an atom, whatever articles and hyphens stand in it."""
         found, parts, plain = None, list[str](), list[str]()
+        if self._atoms[at][0] in ("–", "—") or self._text[self._atoms[at][1] :].startswith("- "):
+            return None
         for atom, _, end in self._atoms[at : at + 2 * self._longest]:
             parts.append(atom)
             plain += [atom] if atom not in _ARTICLES or not plain else []
@@ -194,10 +211,17 @@ class Lexer:
         verbs, atoms = self._verbs.get(self._atoms[at][0], {}), [atom for atom, _, _ in self._atoms]
         place = particle_of(atoms, at, list(verbs))
         alone = self._phrase(place) if place else None
-        if not place or (alone is not None and alone.end != self._atoms[place][2]):
+        if not place or (alone is not None and alone.end != self._atoms[place][2] and alone.kind != "TO"):
+            return None
+        kind, value = verbs[atoms[place]]
+        if (
+            atoms[place] in ("up", "down")
+            and kind not in ("UP", "DOWN", "MOVE", "SLOWER", "TIGHTER")
+            and re.match(r"\s+(?:by|\d)", self._text[self._atoms[place][2] :])
+        ):
+            # the way, and not what the verb says with it: take chat up by 20 %
             return None
         self._parted.add(place)
-        kind, value = verbs[atoms[place]]
         return Word(kind, *self._atoms[at][1:], value)
 
     def _number(self, at: int) -> Word | None:
@@ -223,6 +247,8 @@ class Lexer:
             number = float(counting("NUMBER_WORD")[atom])
         else:
             return None
+        if number == int(number) and (half := _AND_HALF.match(self._text, end)):
+            number, end = number + 0.5, half.end()
         return self._counted(at, start, end, number, sign, counting("CURRENCY").get(sold, ""), bool(found))
 
     def _counted(self, at: int, start: int, end: int, number: float, sign: str, currency: str, written: bool) -> Word | None:
@@ -260,8 +286,10 @@ class Lexer:
     def _odd(self, at: int) -> Word:
         """Read an atom that is nothing else: a filler, a word with a slip, or unknown."""
         atom, start, end = self._atoms[at]
-        if atom in ("'", '"', "“", "”", "’"):
+        if atom in ("'", '"', "“", "”", "’", "…") or re.fullmatch("[a-z]+'(?:d|ll|ve|re|m|s)", atom):
             return Word("FILLER", start, end)
+        if atom in ("-", "–", "—") and re.match(r"\s[-–—]+\s+(?:[A-Za-z]|$)", self._text[start - 1 :]):
+            return Word("COMMA", start, end)
         if atom.isalpha():
             if atom.endswith("ly") and len(atom) > 5 and atom not in counting("RIGHT"):
                 # how something happens: words in -ly that change what happens are in the vocabulary

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rapidfuzz import process
@@ -34,7 +34,20 @@ SOURCES = (
     ("provider", "api_contracts", "provider"),
 )
 #: Kinds whose names are the product's, not the book's: they are known, and not offered where a name is misspelt.
-FACTS = ("accelerator", "region", "provider")
+FACTS = ("accelerator", "region", "provider", "plan", "years")
+#: Kinds of names that a word may stand for.
+KINDS = {
+    "W_RUN": ("run",),
+    "W_EVENT": ("event",),
+    "W_OFFER": ("offer",),
+    "W_CONTRACT": ("contract", "api"),
+    "W_TEAM": ("team",),
+    "W_WORKLOAD": ("workload",),
+    "W_TASK": ("task",),
+    "W_PIPELINE": ("pipeline",),
+}
+#: Kinds that a part of a name may stand for.
+PARTLY = ("run", "event", "task", "pipeline", "api")
 
 
 @dataclass(frozen=True)
@@ -66,16 +79,35 @@ class Names:
                 ref = Ref(kind, key)
                 if ref not in found and parts_of(key):
                     found.append(ref)
-        for phrase, place in counting("GEOGRAPHY").items():
-            here = [ref for ref in self.known.get((place,), []) if ref.kind == "geography"]
+        for phrase, name in counting("ALIAS").items():
+            here = [ref for ref in self.known.get((name,), []) if ref.kind in ("geography", "provider")]
             if here:
                 self.known.setdefault(parts_of(phrase), here)
         self.features = _features(book)
+        for plan in {value for features in self.features.values() for column, value in features if column == "plan"}:
+            self.known.setdefault(parts_of(plan), []).append(Ref("plan", plan))
+        self._parts = self._partial()
         self.longest = max((len(parts) for parts in self.known), default=1)
 
     def exact(self, parts: tuple[str, ...]) -> list[Ref]:
         """Return what has exactly this name."""
         return self.known.get(parts, [])
+
+    def _partial(self) -> dict[tuple[str, ...], set[Ref]]:
+        """Return what each part of a name may stand for, where the kind is said beside it: the 70b run."""
+        found: dict[tuple[str, ...], set[Ref]] = {}
+        for parts, refs in self.known.items():
+            for begin in range(len(parts)):
+                for end in range(begin + 1, len(parts) + 1):
+                    for ref in refs:
+                        if ref.kind in PARTLY and end - begin < len(parts):
+                            found.setdefault(parts[begin:end], set()).add(ref)
+        return found
+
+    def partly(self, parts: tuple[str, ...], kinds: Sequence[str]) -> list[Ref]:
+        """Return the one thing of some kinds whose name has these parts among its own."""
+        found = [ref for ref in self._parts.get(parts, ()) if ref.kind in kinds]
+        return found if len(found) == 1 and not "".join(parts).isdigit() else []
 
     def like(self, word: str) -> tuple[str, list[Ref]] | None:
         """Return the one name that differs by a slip of the finger, and never in its digits."""
@@ -100,7 +132,7 @@ class Names:
 
 
 def _features(book: Book) -> dict[Ref, frozenset[tuple[str, str]]]:
-    """Return by what offers and contracts are described beside their names: provider, place and accelerator."""
+    """Return by what offers and contracts are described beside their names: provider, place, accelerator, kind of plan and its years."""
     machines, found = book.get("skus").drop_duplicates("sku").set_index("sku")[["provider", "accelerator"]], {}
     for kind, table, column in (
         ("offer", "offers", "offer_id"),
@@ -114,6 +146,10 @@ def _features(book: Book) -> dict[Ref, frozenset[tuple[str, str]]]:
         columns = [name for name in ("provider", "accelerator", "region", "geography") if name in rows.columns]
         for key, *cells in rows[[column, *columns]].astype(str).itertuples(index=False):
             found[Ref(kind, key)] = frozenset(zip(columns, cells, strict=True))
+        for key, term in rows[[column, "term"]].astype(str).itertuples(index=False) if "term" in rows.columns else ():
+            plan, _, years = term.rpartition("_")
+            known = {("plan", plan), ("years", years)} if years in ("1y", "3y") else {("plan", term)}
+            found[Ref(kind, key)] |= {each for each in known if each[1] not in ("spot", "on_demand")}
     return found
 
 
@@ -128,12 +164,17 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 
 def slip_of(name: str, word: str) -> bool:
-    """Tell whether a word is a name with a slip: one letter wrong, missing, doubled or swapped; two in long words.
+    """Tell whether a word is a name with a slip: one letter wrong, missing, doubled or swapped; two in long words, a swap in short ones.
 
     Examples:
         >>> slip_of("demand", "demnad"), slip_of("chat", "chet"), slip_of("evaluation", "evalution"), slip_of("demand", "remand")
         (True, False, True, False)
+        >>> slip_of("chat", "chta"), slip_of("spot", "stop")
+        (True, False)
     """
+    if len(name) == 4 and word not in counting("RIGHT"):
+        # two neighbours after the first letter, and no English word of its own
+        return name != word and name[:1] == word[:1] and word in (name[0] + name[2] + name[1] + name[3], name[:2] + name[3] + name[2])
     if len(name) < 5 or name[:1] != word[:1]:
         return False
     most = 1 if len(name) < 9 else 2

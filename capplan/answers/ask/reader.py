@@ -77,7 +77,7 @@ class Reader:
             for name, each in Scenario.model_fields.items()
             if "_" in name and any(part in str(each.annotation) for part in ("int", "float"))
         ]
-        self._lexer = Lexer(self.names, scenario.as_of, {tuple(name.split("_")): name for name in numeric})
+        self._lexer = Lexer(self.names, scenario.as_of, scenario.first_quarter or "", {tuple(name.split("_")): name for name in numeric})
 
     def read(self, text: str) -> Reading:
         """Read a sentence.
@@ -171,13 +171,15 @@ class Reader:
         items: list[tuple[int, Any]] = []
         doubts: list[Doubt] = []
         taken: set[int] = set()
-        model: tuple[int, int, Any] = (0, 0, None)
+        model: tuple[int, int, Any] = (0, 0, ())
         for number, (begin, end, found) in enumerate(parts):
             if begin >= end:
                 continue
             unread = not isinstance(found, list)
             if unread and isinstance(said := self._like_before(words, model, (begin, end), text), list):
                 found = said  # noqa: PLW2901
+                if model[2] is None:
+                    doubts.pop()
             model = model if unread and isinstance(found, list) else (begin, end, found)
             if found is None:
                 piece = words[begin:end]
@@ -196,9 +198,21 @@ class Reader:
         """Read what leaves out what was said before it: chat grows 10 %, and drafts 20 %; vision-12b is not needed, so drop it."""
         first, piece = words[before[0] : before[1]], words[slice(*place)]
         kinds = {word.kind for word in piece}
-        if isinstance(before[2], list) and not kinds & {*NAMED} and _IT.search(text[piece[0].start : piece[-1].end + 6]):
+        if before[2] is None and first and {word.kind for word in first} <= {*NAMED, *_SAME_WAY, *BREAKS}:
+            # what it is about comes first, and what changes after it: chat grows faster than planned, add 25 % to it
+            named = [word for word in first if word.kind in NAMED]
+            ways = [{word.kind for word in each} & _SAME_WAY for each in (first, piece)]
+            about = named and not kinds & {*NAMED} and (not ways[0] or ways[1] <= ways[0] or not ways[1])
+            return self._clause([*named, *piece], text, text[first[0].start : piece[-1].end]) if about else None
+        if (
+            isinstance(before[2], list)
+            and not kinds & {*NAMED}
+            and _IT.search(text[words[place[0] - 1].end if place[0] else 0 : piece[-1].end + 6])
+        ):
             named = [word for word in first if word.kind in NAMED]
             return self._clause([*named, *piece], text, text[piece[0].start : piece[-1].end]) if named else None
+        if "WHY" in {word.kind for word in first} and kinds <= {*NAMED, "NOT", "INSTEAD"}:
+            return self._clause([*(word for word in first if word.kind == "WHY"), *piece], text, text[piece[0].start : piece[-1].end])
         amounts = {word.kind for word in first} & set(AMOUNTS)
         alike = next((each for each in _ALIKE if amounts and amounts <= each), set[str]())
         if not (
@@ -281,6 +295,8 @@ class Reader:
 _NOTHING = "nothing in it can be planned; say what changes, for example: demand rises 30 %, spot doubles, base-8b slips two quarters"
 #: What stands for what was named before.
 _IT = re.compile(r"\b(?:it|them|both)\b", re.I)
+#: What may be said of something before what changes.
+_SAME_WAY = frozenset(("UP", "DOWN", "MOVE", "DEARER", "CHEAPER", "TIGHTER", "SLOWER", "LAPSE", "FINISH", "DEMAND"))
 #: Amounts that can stand for each other where a clause goes on like the one before.
 _ALIKE = ({"PERCENT", "FRACTION", "A_QUARTER"}, {"SPAN", "A_QUARTER"}, {"MONEY", "NUMBER"}, {"KW"}, {"TIMES", "SCALE"})
 #: Tokens that say what a clause is about.

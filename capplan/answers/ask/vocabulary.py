@@ -11,7 +11,7 @@ from capplan.records import word_list
 
 #: Kinds of lines that are no tokens of the grammar: words that count, that tell a language, that ask or report, that name a place, forms
 #: of verbs, and words that are spelt right although they look like a word of planning.
-COUNTING = word_list("NUMBER_WORD MAGNITUDE UNIT CURRENCY LANGUAGE ASKING SAYING REASON NOBODY GEOGRAPHY FORMS RIGHT")
+COUNTING = word_list("NUMBER_WORD MAGNITUDE UNIT CURRENCY LANGUAGE ASKING SAYING REASON NOBODY ALIAS FORMS RIGHT")
 
 
 @lru_cache(maxsize=1)

@@ -23,6 +23,7 @@ from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError
 from capplan.outputs import charts
 from capplan.outputs.lab.answering import Answer, answer_reading
+from capplan.outputs.lab.asked_record import keep_record
 from capplan.outputs.lab.background import Background, Runs
 from capplan.outputs.lab.board_table import board_chart, board_html, comparison_html, scenario_text, workbook_bytes
 from capplan.outputs.lab.explore import error_text, file_name
@@ -42,6 +43,7 @@ class Asked:
     column: Column | None = None
     state: str = "computing"
     readers: str = ""
+    reading: Reading | None = None
 
 
 def meeting(book: Book, scenario: Scenario) -> Board | None:
@@ -146,7 +148,17 @@ class Board(ipywidgets.VBox):
         if reading.what_ifs:
             self._understood = reading, ground, readers
             self.answer_words.disabled = False
-        return "<br>".join(html.escape(line) for line in reading_text(reading, self._book, ground.scenario).splitlines())
+        kept = self._keep(reading, None, readers)
+        return "<br>".join([*(html.escape(line) for line in reading_text(reading, self._book, ground.scenario).splitlines()), *kept])
+
+    def _keep(self, reading: Reading, answer: Answer | None, readers: str) -> list[str]:
+        """Keep a record of what was read, and of what was approved with its answer; where it cannot be written, that is said."""
+        who = [{"reader": "embedded grammar"}, *([{"reader": readers}] if readers else [])]
+        try:
+            keep_record(self._folder, reading, self._book, answer, who)
+        except CapplanError as error:
+            return [error_text(str(error))]
+        return []
 
     def answer(self) -> None:
         """Answer the question in words as it was read and shown: a plan on the board, reports and reasons beside it."""
@@ -156,18 +168,19 @@ class Board(ipywidgets.VBox):
         self._unread()
         beside = [item for item in reading.what_ifs if item.kind == "explain" or (item.kind == "report" and item.report != "plan")]
         if len(beside) < len(reading.what_ifs) and not any(item.kind == "report" for item in beside):
-            self._ask(reading.text, ground, scenario_asked(reading, self._book, ground.scenario), readers)
+            self._ask(reading.text, ground, scenario_asked(reading, self._book, ground.scenario), readers, reading)
         if beside:
             self.told.value = html.escape(f"Computing: {reading.text}")
             asked = replace(reading, what_ifs=tuple(item for item in reading.what_ifs if item.kind != "report" or item.report != "plan"))
-            self._runs("told", partial(answer_reading, asked, self._book, ground.scenario), partial(self._tell, reading.text))
+            self._runs("told", partial(answer_reading, asked, self._book, ground.scenario), partial(self._tell, reading, readers))
 
-    def _tell(self, text: str, answer: Answer | None, error: BaseException | None) -> None:
+    def _tell(self, reading: Reading, readers: str, answer: Answer | None, error: BaseException | None) -> None:
         """Show the sentences that answer a question about reports or reasons, each with the ids that `capplan trace` follows."""
         if answer is None:
             self.told.value = error_text(str(error))
             return
-        self.told.value = "<br>".join([f"<b>{html.escape(text)}</b>", *(html.escape(line) for line in answer.lines)])
+        kept = self._keep(reading, answer, readers)
+        self.told.value = "<br>".join([f"<b>{html.escape(reading.text)}</b>", *(html.escape(line) for line in answer.lines), *kept])
 
     def _unread(self) -> None:
         """Forget what was read: other words need another approval."""
@@ -182,7 +195,7 @@ class Board(ipywidgets.VBox):
             )
         return next((asked for asked in self.asked if asked.title == self.onto.value), self.asked[0])
 
-    def _ask(self, asked_as: str, ground: Asked, scenario: Scenario, readers: str = "") -> None:
+    def _ask(self, asked_as: str, ground: Asked, scenario: Scenario, readers: str = "", reading: Reading | None = None) -> None:
         """Put a question on the board, once."""
         title = asked_as + (f", on top of: {ground.title}" if ground.title != TODAY else "")
         self._book.with_changes(scenario.changes)
@@ -191,7 +204,7 @@ class Board(ipywidgets.VBox):
             raise CapplanError(f"{title} is being computed already.")
         if before is not None:
             self.asked.remove(before)
-        self._put(Asked(title, scenario, readers=readers))
+        self._put(Asked(title, scenario, readers=readers, reading=reading))
 
     def _begin(self) -> None:
         """Plan today, and get the cards ready meanwhile."""
@@ -222,6 +235,8 @@ class Board(ipywidgets.VBox):
             asked.column, asked.state = None, str(error) if isinstance(error, CapplanError) else f"failed ({type(error).__name__}: {error})"
         else:
             asked.column, asked.state = column, state
+        if asked.reading is not None and column is not None and state == "full answer":
+            self.notice.value += "".join(self._keep(asked.reading, Answer((column.headline,), {}, asked.scenario), asked.readers))
         self._draw()
 
     def _draw(self) -> None:

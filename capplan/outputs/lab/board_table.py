@@ -75,7 +75,9 @@ def signatures(column: Column, base: Column | None) -> list[str]:
     """Say what is signed now: all of it, or beside another column what comes and what goes."""
     if base is None or base is column:
         found = column.decisions.groupby(["offer_id", "quarter"], as_index=False)["accelerators"].sum()
-        return [f"{row.accelerators:,.0f} accelerators: {row.offer_id}, {row.quarter}" for row in found.itertuples()] or ["nothing"]
+        return [f"{counted(round(row.accelerators), 'accelerator')}: {row.offer_id}, {row.quarter}" for row in found.itertuples()] or [
+            "nothing"
+        ]
     moved = compared(base, column)
     moved = moved[~moved["measure"].isin([*base.measures, *column.measures])]
     return [f"{row.difference:+,.0f} {row.measure}" for row in moved.itertuples()] or ["as today"]

@@ -12,7 +12,7 @@ from capplan.contract_kinds import TERM_MONTHS
 from capplan.outputs.views.unit_tables import discounted_hours
 from capplan.questions.contracts import holdings_with_terms
 from capplan.records import records
-from capplan.text import listed
+from capplan.text import counted, listed
 from capplan.units import add_months, quarter_end, quarter_hours, quarter_of, quarter_range, quarter_start
 
 #: A spend agreement that is used up to this share of its sum, and not by much more, is what a purchase under it is for.
@@ -135,7 +135,7 @@ def renewals(plan: Plan, book: Book) -> pd.DataFrame:
         rows.append((date, name, str(providers.get(row["sku"], "")), what, row["end"], left, leaving, missed))
     ends = signed.set_index("commitment_id")["end"]
     for gone in records(plan.purchases.departures):
-        what = f"{gone['what']} {gone['machines']:g} of {gone['of_machines']:g} machines on {gone['day']:%Y-%m-%d}"
+        what = f"{gone['what']} {gone['machines']:g} of {counted(gone['of_machines'], 'machine')} on {gone['day']:%Y-%m-%d}"
         about = (gone["sign_by"], gone["contract_id"], gone["provider"], what, ends.get(gone["contract_id"], pd.NaT))
         rows.append((*about, gone["not_owed_usd"], gone["exit_usd"], gone["saves_usd"]))
     table = pd.DataFrame(rows, columns=["date", "contract_id", "provider", "what", "ends", "owed_amount", "exit_amount", "missed_amount"])

@@ -14,23 +14,14 @@ from typing import Any
 
 from lark import Token, Transformer
 
-from capplan.answers.ask.names import Names, Ref
+from capplan.answers.ask.names import KINDS, Names, Ref
 from capplan.answers.ask.tokens import Amount, Moment, Word
 from capplan.answers.ask.what_ifs import Changed
 from capplan.book.book import Book
 from capplan.book.changes import Change, quoted
 from capplan.book.scenario import Scenario
+from capplan.text import counted
 
-KINDS = {
-    "W_RUN": ("run",),
-    "W_EVENT": ("event",),
-    "W_OFFER": ("offer",),
-    "W_CONTRACT": ("contract", "api"),
-    "W_TEAM": ("team",),
-    "W_WORKLOAD": ("workload",),
-    "W_TASK": ("task",),
-    "W_PIPELINE": ("pipeline",),
-}
 #: Table of each kind of name.
 TABLES = {
     "run": "training_runs",
@@ -182,7 +173,11 @@ class Base(Transformer[Token, Any]):
             rows = self.book.get("events")
             named = rows.loc[[kind in wanted.said.casefold() for kind in rows["kind"].astype(str)], "event_id"]
             return [ref for ref in known if ref.key in set(named)] if len(named) and "event" in kinds else known
-        return [ref for ref in known if all(self._described(ref, names) for names in wanted.names)]
+        found = [ref for ref in known if all(self._described(ref, names) for names in wanted.names)]
+        if "quot" in wanted.said.casefold() and "offer" in kinds:
+            # what is had by the hour is no quotation
+            found = [ref for ref in found if ref.kind != "offer" or self._row(ref)["term"] not in ("spot", "on_demand")]
+        return found
 
     def _described(self, ref: Ref, names: tuple[Ref, ...]) -> bool:
         """Tell whether this is the thing itself, or an offer or a contract from this provider, in this place, with this accelerator."""
@@ -210,7 +205,10 @@ class Base(Transformer[Token, Any]):
         return 1 - first(children, float)
 
     def times(self, children: Found) -> float:
-        return float(words_of(children, "TIMES", "FRACTION", "SCALE", "PERCENT")[0].value)
+        found = float(words_of(children, "TIMES", "FRACTION", "SCALE", "PERCENT")[0].value)
+        if (has(children, "DOWN", "DROP") and found > 1) or (has(children, "UP") and found < 1):
+            raise UnclearError(f"up or down, and {found:g} times what it is? Say by how much it changes")
+        return found
 
     def share_of(self, children: Found) -> float:
         return 1 / self.times(children)
@@ -254,21 +252,21 @@ class Base(Transformer[Token, Any]):
     def _whole(amount: Amount) -> tuple[int, str]:
         """Return a span as the grammar of what-ifs writes it."""
         if amount.unit in ("hour", "second") or amount.number != int(amount.number) or not amount.number:
-            raise UnclearError(f"{amount.number:g} {amount.unit}s is no whole number of days, weeks, months, quarters or years")
+            raise UnclearError(f"{counted(amount.number, amount.unit)} is no whole number of days, weeks, months, quarters or years")
         return int(amount.number), amount.unit + "s"
 
     @staticmethod
     def _days(amount: Amount) -> int:
         sizes = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
         if amount.unit not in sizes:
-            raise UnclearError(f"{amount.number:g} {amount.unit}s is no number of days")
+            raise UnclearError(f"{counted(amount.number, amount.unit)} is no number of days")
         return round(amount.number * sizes[amount.unit])
 
     @staticmethod
     def _quarters(amount: Amount) -> float:
         found = round(amount.number * {"month": 1 / 3, "quarter": 1, "year": 4}.get(amount.unit, 0), 9)
         if not found or found != round(found):
-            raise UnclearError(f"{amount.number:g} {amount.unit}s is no whole number of quarters")
+            raise UnclearError(f"{counted(amount.number, amount.unit)} is no whole number of quarters")
         return found
 
     def _need_tasks(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from capplan.answers.ask.meaning.base import Base, Found, Sold, UnclearError, Wanted, as_number, changed, first, has, percent_of, words_of
@@ -40,6 +41,9 @@ class Money(Base):
 
     def price_moves(self, children: Found) -> Found:
         return self._priced(first(children, Sold), first(children, float))
+
+    def price_goods(self, children: Found) -> Found:
+        return self._priced(Sold("all"), first(children, float))
 
     def price_of(self, children: Found) -> Found:
         return self._priced(self.sold_refs(children), first(children, float))
@@ -185,11 +189,22 @@ class Money(Base):
         return [Asked(card="A contract renews", pick=ref.key) for ref in self._contracts(children)]
 
     def lapse(self, children: Found) -> Found:
-        return [Asked(card="A contract lapses", pick=ref.key) for ref in self._contracts(children)]
+        """Let contracts lapse; an offer that lapses is gone."""
+        refs = self._each(first(children, tuple), ("contract", "offer"))
+        return [
+            Asked(card="A contract lapses", pick=ref.key) if ref.kind == "contract" else changed(f"remove offers.{quoted(ref.key)}")
+            for ref in refs
+        ]
 
     def extend(self, children: Found) -> Found:
         quarters = self._quarters(first(children, Amount))
         return [Asked(card="A contract is extended by", pick=ref.key, number=quarters) for ref in self._contracts(children)]
+
+    def extend_more(self, children: Found) -> Found:
+        """Extend a contract by a span that is said to be on top: six more months of it."""
+        if not re.search(r"\b(?:more|another|further|extra|additional)\b", self.text, re.I):
+            raise UnclearError("is it extended by that much, or does it run for that long?", rank=0)
+        return self.extend(children)
 
     def renewal_price(self, children: Found) -> Found:
         usd = as_number(self._usd(words_of(children, "MONEY")[0].value))
@@ -203,6 +218,12 @@ class Money(Base):
             Assumed(name=names[kind], value=[ref.key for ref in found if ref.kind == kind])
             for kind in dict.fromkeys(ref.kind for ref in found)
         ]
+
+    def only_there(self, children: Found) -> Found:
+        """Buy where everything must be, or whom it must come from."""
+        if not re.search(r"\b(?:must|ha[sv]e? to|needs? to|stays?|remains?|kept|only)\b.*\b(?:in|from|with|within)\b", self.text, re.I):
+            raise UnclearError("what of it changes, and by how much?", rank=0)
+        return self.only(children)
 
     def buy(self, children: Found) -> Found:
         lots, quarter = int(words_of(children, "NUMBER")[0].value), words_of(children, "QUARTER")[0].value
@@ -226,10 +247,16 @@ class Money(Base):
 
     def _budgets(self, children: Found) -> list[str]:
         """Return the limits of a rule: those of its pot, or the budget of its quarter."""
-        pot, quarters = first(children, list) or [], words_of(children, "QUARTER")
-        if pot and quarters:
+        pot, when = first(children, list) or [], words_of(children, "QUARTER", "PERIOD")
+        if pot and when:
             raise UnclearError(f"{listed(pot)} is for all quarters, or is a quarter's own; leave the quarter out")
-        return self._pots("quarter", quarters[0].value) if quarters else pot
+        if not when:
+            return pot
+        quarters = [when[0].value] if when[0].kind == "QUARTER" else list(when[0].value)
+        if has(children, "ONWARDS"):
+            stated = self.book.get("limits").query("kind == 'budget_usd'")["quarter"].dropna()
+            quarters = sorted(each for each in stated if each >= quarters[0]) or quarters
+        return [name for quarter in quarters for name in self._pots("quarter", quarter)]
 
     def budget_moves(self, children: Found) -> Found:
         pot, factor = self._budgets(children), first(children, float)

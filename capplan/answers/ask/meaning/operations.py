@@ -10,7 +10,7 @@ from capplan.answers.ask.names import Ref
 from capplan.answers.ask.tokens import Amount, Word
 from capplan.answers.ask.what_ifs import Asked, Assumed, Shown
 from capplan.book.changes import Change, quoted
-from capplan.text import listed
+from capplan.text import counted, listed
 
 
 class Operations(Base):
@@ -64,7 +64,7 @@ class Operations(Base):
     @staticmethod
     def _seconds(amount: Amount) -> float:
         if amount.unit not in ("second", "hour"):
-            raise UnclearError(f"{amount.number:g} {amount.unit}s is no latency; say it in ms or seconds")
+            raise UnclearError(f"{counted(amount.number, amount.unit)} is no latency; say it in ms or seconds")
         return amount.number * (3600 if amount.unit == "hour" else 1)
 
     def latency_which(self, _: Found) -> Found:
@@ -110,6 +110,9 @@ class Operations(Base):
 
     def network_times(self, children: Found) -> Found:
         return self._network(float(words_of(children, "TIMES", "FRACTION")[0].value))
+
+    def network_slow(self, children: Found) -> Found:
+        return self._network(1 / float(words_of(children, "TIMES")[0].value))
 
     def network_by(self, children: Found) -> Found:
         return self._network(1 + first(children, float) * (1 if has(children, "TIGHTER") else -1))

@@ -17,6 +17,11 @@ class Reasons(Base):
         denied = len(words_of(children, "WHY_NOT", "NOT", "NO", "LAPSE", "NOT_TAKEN", "REMOVE", "WITHOUT")) % 2
         return [Explained(about="why_not" if denied else "why", subjects=self._subjects(children))]
 
+    def why_instead(self, children: Found) -> Found:
+        """Ask why one thing, and why not another."""
+        one, other = (child for child in children if isinstance(child, tuple))
+        return [Explained(about="why", subjects=self._subjects([one])), Explained(about="why_not", subjects=self._subjects([other]))]
+
     def _subjects(self, children: Found) -> tuple[str, ...]:
         """Return the offers or contracts that a reason is asked for; a machine stands for all that are about it."""
         allowed = ("contract",) if has(children, "RENEW", "LAPSE") else ("offer", "contract")
@@ -33,6 +38,10 @@ class Reasons(Base):
                 self._one(wanted, kinds)
             found += [ref.key for ref in exact]
         return tuple(dict.fromkeys(found))
+
+    def unchanged(self, _: Found) -> Found:
+        """Leave something as it is."""
+        return []
 
     def what_binds(self, _: Found) -> Found:
         return [Explained(about="what_binds")]

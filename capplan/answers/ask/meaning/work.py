@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -86,11 +87,12 @@ class Work(Base):
     def _in_time(self, when: Period, picks: list[str], factor: float) -> Found:
         """Multiply demand from a day on, or within a quarter or month, by an event that is certain."""
         value, fillers = when.word.value, self.text[: when.word.start].casefold().split()[-1:]
-        if not when.onwards and fillers not in (["in"], ["during"], ["within"], ["for"]):
+        relative = re.match("(?:the )?(?:this|next|coming|following|quarter after)", self._said_time(when.word).casefold())
+        if not when.onwards and not relative and fillers not in (["in"], ["during"], ["within"], ["for"], ["throughout"], ["over"], ["of"]):
             raise UnclearError(f"from {self._said_time(when.word)} on, or in {self._said_time(when.word)} alone?")
-        if when.word.kind == "QUARTER":
-            begin = pd.Period(value, freq="Q")
-            first_day, last_day = begin.start_time, begin.end_time
+        if when.word.kind in ("QUARTER", "PERIOD"):
+            quarters = [pd.Period(each, freq="Q") for each in ((value,) if when.word.kind == "QUARTER" else value)]
+            first_day, last_day = quarters[0].start_time, quarters[-1].end_time
         else:
             first_day = pd.Timestamp(self._day(when.word))
             last_day = first_day + pd.offsets.MonthEnd(0)
@@ -101,7 +103,7 @@ class Work(Base):
         known = set(self.book.get("events")["event_id"]) if "events" in self.book.tables else set()
         found: Found = []
         for name in self._workloads(picks):
-            label = f"{name}-{value}" if when.word.kind == "QUARTER" else f"{name}-{first_day:%Y-%m-%d}"
+            label = f"{name}-{self._span_said(when.word, first_day)}"
             cells: dict[str, Any] = {
                 "event_id": label,
                 "workload": name,
@@ -114,6 +116,13 @@ class Work(Base):
                 raise UnclearError(f"this book has an event {label} already; change that one")
             found.append(Changed(line=Change(table="events", add=cells).line))
         return found
+
+    @staticmethod
+    def _span_said(word: Word, first_day: pd.Timestamp) -> str:
+        """Name a span of time: its quarter, its year, or its first day."""
+        if word.kind == "PERIOD":
+            return word.value[0][:4] if len(word.value) == 4 else f"{word.value[0]}-{word.value[-1]}"
+        return str(word.value) if word.kind == "QUARTER" else f"{first_day:%Y-%m-%d}"
 
     def _said_time(self, word: Word) -> str:
         return self.text[word.start : word.end]
@@ -146,15 +155,26 @@ class Work(Base):
     def slip(self, children: Found) -> Found:
         return self._shift(children, first(children, Amount))
 
-    def _to_quarter(self, refs: tuple[Wanted, ...], quarter: str, before: str = "") -> Found:
+    def slip_not(self, children: Found) -> Found:
+        """Start later where something does not start until then; without an "until" it may be denied altogether."""
+        if not re.search(r"\b(?:until|till|another|further|before)\b", self.text, re.I):
+            raise UnclearError("does it start that much later, or is it not so? Say it without 'not'")
+        return self.slip(children)
+
+    def _to_quarter(self, refs: tuple[Wanted, ...], after: Word, before: Word | None = None) -> Found:
+        """Move a start to a quarter, from the one that it is in; where the year is left out, it is that of what stands beside it."""
         lines = []
         for wanted in refs:
             ref = self._one(wanted, ("run", "event"))
             start = self._row(ref)["start" if ref.kind == "run" else "date"]
             now = f"{start.year}Q{start.quarter}"
-            if before and before != now:
-                raise UnclearError(f"{ref.key} starts in {now}, not in {before}")
+            from_quarter = before and (before.value if self._with_year(before) else f"{now[:4]}{before.value[4:]}")
+            if from_quarter and from_quarter != now:
+                raise UnclearError(f"{ref.key} starts in {now}, not in {from_quarter}")
+            quarter = after.value
             steps = 4 * (int(quarter[:4]) - start.year) + int(quarter[-1]) - start.quarter
+            if abs(steps) > 2 and not self._with_year(after):
+                raise UnclearError(f"{ref.key} starts in {now}; say the quarter with its year")
             if not steps:
                 raise UnclearError(f"{ref.key} starts in {now} already")
             if quarter < f"{self.scenario.as_of.year}Q{(self.scenario.as_of.month + 2) // 3}":
@@ -162,15 +182,18 @@ class Work(Base):
             lines.append(changed(f"shift {TABLES[ref.kind]}.{quoted(ref.key)} {steps:+d} quarters"))
         return lines
 
+    def _with_year(self, word: Word) -> bool:
+        return re.search(r"\d\d|next|this|coming|after", self._said_time(word), re.I) is not None
+
     def slip_to(self, children: Found) -> Found:
-        return self._to_quarter(first(children, tuple), words_of(children, "QUARTER")[0].value)
+        return self._to_quarter(first(children, tuple), words_of(children, "QUARTER")[0])
 
     def slip_from(self, children: Found) -> Found:
-        before, after = (word.value for word in words_of(children, "QUARTER"))
+        before, after = words_of(children, "QUARTER")
         return self._to_quarter(first(children, tuple), after, before)
 
     def begin(self, children: Found) -> Found:
-        quarters, days = [word.value for word in words_of(children, "QUARTER")], words_of(children, "DATE")
+        quarters, days = words_of(children, "QUARTER"), words_of(children, "DATE")
         refs = first(children, tuple)
         if any(word.value > 0 for word in words_of(children, "MOVE")) and has(children, "NOT"):
             raise UnclearError("the latest day leaves open when it starts; say one day or quarter")

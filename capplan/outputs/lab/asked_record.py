@@ -9,21 +9,18 @@ from capplan.answers.ask.reader import Reading
 from capplan.book.book import Book
 from capplan.errors import refused
 from capplan.outputs.lab.answering import Answer
-from capplan.outputs.run.report import folder_name
 
 
-def keep_record(
-    out: Path, book_path: Path, reading: Reading, book: Book, answer: Answer | None, readers: Sequence[Mapping[str, Any]]
-) -> Path:
+def keep_record(folder: Path, reading: Reading, book: Book, answer: Answer | None, readers: Sequence[Mapping[str, Any]]) -> Path:
     """Add a line to the record of questions: what was asked, who read it, what was approved, and what came of it.
 
     Args:
-        out: Folder of all reports; the record is out/<book>/asked.jsonl.
-        book_path, reading, book: What was asked of which book.
+        folder: Where the record is, asked.jsonl: the folder of a book's reports, or where a board saves.
+        reading, book: What was asked of which book.
         answer: The answer; None where nothing was approved.
         readers: Who read the sentence: the embedded grammar, and a model with its name, temperature and prompt.
     """
-    target = out / folder_name(book_path) / "asked.jsonl"
+    target = folder / "asked.jsonl"
     line = {
         "question": reading.text,
         "readers": list(readers),
