@@ -98,83 +98,83 @@ def folded(words: Sequence[Word], text: str) -> list[Word]:
     why, skipped = any(word.kind.startswith("WHY") for word in words), -1
     for place, word in enumerate(words):
         after = words[place + 1].kind if place + 1 < len(words) else ""
-        if word.kind in _BEFORE:
-            kinds, then, otherwise = _BEFORE[word.kind]
-            word = replace(word, kind=then if after in kinds else otherwise)  # noqa: PLW2901
-        if word.kind == "TO" and after in AMOUNTS and not _NEAR.fullmatch(text[word.end : words[place + 1].start]):
-            # a verb stands between them: to find 10 %
-            word = replace(word, kind="")  # noqa: PLW2901
-        before = found[-1] if found else None
-        if word.kind == "COMMA" and text[word.start] == ":" and found and found[-1].kind == "NAME" and after not in NAMED:
-            continue
-        if word.kind == "COMMA" and text[word.start] == ":" and found and found[-1].kind.startswith("W_") and after == "NAME":
-            continue
         if word.kind == "INSTEAD" and after in AMOUNTS:
             skipped = place + 1
+        if place in (skipped, skipped - 1) or _is_actor(word, words[place + 1 :], text) or _says_no_more(word, after, found, text):
             continue
-        if place == skipped or _is_actor(word, words[place + 1 :], text):
-            continue
-        if word.kind == "COMMA" and text[word.start] == ":" and after in (*AMOUNTS, "DATE", "QUARTER", "TO"):
-            continue
-        if word.kind == "ONLY" and found and found[-1].kind in AMOUNTS:
-            continue
-        if word.kind == "MOVE" and text[word.start :].casefold().startswith("sp") and any(each.kind == "PERCENT" for each in words):
-            word = replace(word, kind="TIGHTER", value=None)  # noqa: PLW2901
-        if word.kind in ("AGAIN", "AT_END", "PAYS"):
-            found, word = _joined(found, word, words[place + 1 :])  # noqa: PLW2901
-        if word.kind in _MEASURES and _is_compared(words, place):
-            continue
-        if word.kind == "THAN" and after in _MEASURES and _is_compared(words, place + 1):
-            continue
-        if word.kind in ("MOVE", "BEFORE") and any(each.kind == "PERCENT" for each in words):
-            # in amount and not in time: 20 % ahead of plan
-            way = {"ah": "UP", "be": "DOWN"}.get(text[word.start : word.start + 2].casefold(), word.kind)
-            word = replace(word, kind=word.kind if text[word.start :].casefold().startswith("before") else way)  # noqa: PLW2901
-        if word.kind == "DOWN" and after == "SPAN" and text[word.start :].casefold().startswith("los"):
-            word = replace(word, kind="MOVE", value=1)  # noqa: PLW2901
-        off = word.kind == "DOWN" and text[word.start : word.end].casefold() == "off" and after in ("", "AND", "COMMA")
-        if off and before and before.kind == "NAME":
-            word = replace(word, kind="REMOVE")  # noqa: PLW2901
-        if word.kind == "REMOVE" and before and before.kind in ("PERCENT", "FRACTION"):
-            word = replace(word, kind="DOWN")  # noqa: PLW2901
-        verb = (
-            word.kind == "W_RUN"
-            and before
-            and (before.kind in _RUN or (before.kind == "NAME" and not {ref.kind for ref in before.value} & {"run", "event"}))
-        )
-        if word.kind == "TO" and after == "QUARTER" and before and before.kind in ("MONEY", "NUMBER"):
-            # more to a budget, not a budget of so much
-            word = replace(word, kind="INTO")  # noqa: PLW2901
-        verb = verb and (text[word.start : word.end].casefold() == "runs" or text[: word.start].casefold().split()[-1:] in _MODALS)
-        if not word.kind or verb:
-            continue
-        if before and text[before.start : before.end].casefold() == "again" and word.kind in _ON_TOP:
-            continue
-        if word.kind in ("UP", "DOWN") and any(
-            each.kind in ("DEARER", "CHEAPER") and text[each.start : each.end].casefold().startswith("pa") for each in found
-        ):
-            continue
-        if before and (_same(before, word) or word.kind == before.kind == "TAKE"):
-            found[-1] = replace(before, end=word.end)
-            continue
-        denied = before is not None and before.kind in ("NOT", "NO") and not why
-        if word.kind == "HAPPENS" and not denied:
-            continue
-        if word.kind == "DELIVER" and any(each.kind in ("FIRST_TOKEN", "EACH_TOKEN") for each in found):
-            continue
-        if before and before.kind == "REMOVE" and word.kind in ("RENEW", "EXTEND"):
-            found[-1] = replace(before, kind="LAPSE", end=word.end)
-            continue
-        if before and (before.kind == "NOT" or (denied and word.kind == "HAPPENS")) and word.kind in _NOT and not why:
-            found[-1] = replace(before, kind=_NOT[word.kind], end=word.end)
-        elif word.kind == "SPAN" and text[word.start] in "+-" and not (before and before.kind == "MOVE"):
-            sign = -1 if text[word.start] == "-" else 1
-            found += [replace(word, kind="MOVE", value=sign), replace(word, value=Amount(abs(word.value.number), word.value.unit))]
-        elif word.kind == "NUMBER" and text[word.start] == "+":
-            found += [replace(word, kind="UP"), word]
-        else:
-            found.append(word)
+        meant = _by_neighbours(words, place, found, text)
+        if meant.kind in ("AGAIN", "AT_END", "PAYS"):
+            found, meant = _joined(found, meant, words[place + 1 :])
+        if meant.kind:
+            found = _with(found, meant, why, text)
     return found
+
+
+def _says_no_more(word: Word, after: str, found: Sequence[Word], text: str) -> bool:
+    """Tell whether a colon only stands between what is spoken of and what comes of it, and "only" behind an amount."""
+    before = found[-1].kind if found else ""
+    if word.kind == "COMMA" and text[word.start] == ":":
+        named = (before == "NAME" and after not in NAMED) or (before.startswith("W_") and after == "NAME")
+        return named or after in (*AMOUNTS, "DATE", "QUARTER", "TO")
+    return word.kind == "ONLY" and before in AMOUNTS
+
+
+def _by_neighbours(words: Sequence[Word], place: int, found: Sequence[Word], text: str) -> Word:
+    """Return a word as those before and after it make it mean; its kind is empty where it says no more."""
+    word, before = words[place], found[-1] if found else None
+    after, said = words[place + 1].kind if place + 1 < len(words) else "", text[word.start : word.end].casefold()
+    shares = any(each.kind == "PERCENT" for each in words)
+    if word.kind in _BEFORE:
+        kinds, then, otherwise = _BEFORE[word.kind]
+        word = replace(word, kind=then if after in kinds else otherwise)
+    if word.kind == "TO" and after in AMOUNTS and not _NEAR.fullmatch(text[word.end : words[place + 1].start]):
+        # a verb stands between them: to find 10 %
+        return replace(word, kind="")
+    if word.kind == "MOVE" and said.startswith("sp") and shares:
+        return replace(word, kind="TIGHTER", value=None)
+    if (word.kind in _MEASURES and _is_compared(words, place)) or (
+        word.kind == "THAN" and after in _MEASURES and _is_compared(words, place + 1)
+    ):
+        return replace(word, kind="")
+    if word.kind in ("MOVE", "BEFORE") and shares and not said.startswith("before"):
+        # in amount and not in time: 20 % ahead of plan
+        return replace(word, kind={"ah": "UP", "be": "DOWN"}.get(said[:2], word.kind))
+    if word.kind == "DOWN" and after == "SPAN" and said.startswith("los"):
+        return replace(word, kind="MOVE", value=1)
+    if word.kind == "DOWN" and said == "off" and after in ("", "AND", "COMMA") and before and before.kind == "NAME":
+        return replace(word, kind="REMOVE")
+    if word.kind == "REMOVE" and before and before.kind in ("PERCENT", "FRACTION"):
+        return replace(word, kind="DOWN")
+    if word.kind == "TO" and after == "QUARTER" and before and before.kind in ("MONEY", "NUMBER"):
+        # more to a budget, not a budget of so much
+        return replace(word, kind="INTO")
+    runs = before and (before.kind in _RUN or (before.kind == "NAME" and not {ref.kind for ref in before.value} & {"run", "event"}))
+    verb = word.kind == "W_RUN" and runs and (said == "runs" or text[: word.start].casefold().split()[-1:] in _MODALS)
+    return replace(word, kind="") if verb else word
+
+
+def _with(found: list[Word], word: Word, why: bool, text: str) -> list[Word]:
+    """Put a word behind those before it, or together with the last one where both say one thing."""
+    before = found[-1] if found else None
+    paid = any(each.kind in ("DEARER", "CHEAPER") and text[each.start : each.end].casefold().startswith("pa") for each in found)
+    denied = before is not None and before.kind in ("NOT", "NO") and not why
+    if (
+        (before and text[before.start : before.end].casefold() == "again" and word.kind in _ON_TOP)
+        or (word.kind in ("UP", "DOWN") and paid)
+        or (word.kind == "HAPPENS" and not denied)
+        or (word.kind == "DELIVER" and any(each.kind in ("FIRST_TOKEN", "EACH_TOKEN") for each in found))
+    ):
+        return found
+    if before and (_same(before, word) or word.kind == before.kind == "TAKE"):
+        return [*found[:-1], replace(before, end=word.end)]
+    if before and before.kind == "REMOVE" and word.kind in ("RENEW", "EXTEND"):
+        return [*found[:-1], replace(before, kind="LAPSE", end=word.end)]
+    if before and (before.kind == "NOT" or (denied and word.kind == "HAPPENS")) and word.kind in _NOT and not why:
+        return [*found[:-1], replace(before, kind=_NOT[word.kind], end=word.end)]
+    if word.kind == "SPAN" and text[word.start] in "+-" and not (before and before.kind == "MOVE"):
+        sign = -1 if text[word.start] == "-" else 1
+        return [*found, replace(word, kind="MOVE", value=sign), replace(word, value=Amount(abs(word.value.number), word.value.unit))]
+    return [*found, replace(word, kind="UP"), word] if word.kind == "NUMBER" and text[word.start] == "+" else [*found, word]
 
 
 #: What is said of a share of what there is, when that much comes on top: half as expensive again.
