@@ -23,8 +23,6 @@ _COMES = frozenset(
     ["is", "are", "does", "do", "did", "can", "could", "would", "will", "should", "how", "what", "where", "am", "was", "were"]
 )
 _THAT = frozenset(["that", "it", "this", "we", "us", "our", "i", "there", "still"])
-#: Most words of a question that is put behind a what-if.
-_TAG = 3
 #: Most words of who says something.
 _WHO = 6
 
@@ -49,15 +47,6 @@ def without_asking(text: str, meant: Callable[[tuple[str, ...]], bool], plain: C
         if not bare or len(asked) < 2 or ((meant(tuple(asked)) or meant(bare)) and not plain(" ".join(bare))):
             continue
         if all(word in words for word in asked) and any(words[word] == "1" for word in asked):
-            text = _blank(text, begin, end)
-        elif (
-            begin
-            and text.rstrip().endswith("?")
-            and len(bare) <= _TAG
-            and text[:begin].strip(" ,.?!-")
-            and plain(text[begin:end].strip(" ,.?!"))
-        ):
-            # a question of its own about all of it: good idea?
             text = _blank(text, begin, end)
         elif (
             free
