@@ -52,7 +52,7 @@ def with_simpy(arrivals: np.ndarray, services: np.ndarray) -> np.ndarray:
 
 def ours(arrivals: np.ndarray, services: np.ndarray) -> autoscale.Replay:
     a = ServingAssumptions(spare_replicas=0, warm_replicas=0, admission_rule="queue")
-    return autoscale.replay_trace(arrivals, services, 10, 8, np.full(2, SERVERS // 10), 0.5, a, reactive=False)
+    return autoscale.Day(arrivals, services, 10, 8, 0.5).replay(np.full(2, SERVERS // 10), a, reactive=False)
 
 
 @pytest.mark.benchmark(group="replay of 288,000 requests")

@@ -212,7 +212,6 @@ def load_book(path: str | Path) -> Book:
         )
     own_file = folder / "book.yaml"
     entries, faults = read_entries(own_file) if os.path.lexists(own_file) else ({}, [])
-    own: dict[str, pd.DataFrame] = {}
     odd = unread_files(folder)
     most = entries.get("most_megabytes", MOST_MEGABYTES)
     if isinstance(most, bool) or not isinstance(most, int | float) or not 0 < most < math.inf:
@@ -220,23 +219,7 @@ def load_book(path: str | Path) -> Book:
             Fault("book.yaml", 0, "most_megabytes", str(most), "must be a number above 0", "Write for example `most_megabytes: 4000`.")
         )
         most = MOST_MEGABYTES
-    for file in sorted(folder.iterdir()):
-        name = file.name.casefold()
-        if name in ("book.yml", "book.yaml") and file.name != "book.yaml":
-            faults.append(Fault(file.name, 0, "", "", "the book's own file is called book.yaml", "Rename it."))
-        if not name.endswith(".csv"):
-            continue
-        if file.stem not in TABLES or file.suffix != ".csv":
-            exact = f"{file.stem.casefold()}.csv"
-            known_as = (
-                f"table files are written in small letters, {exact}"
-                if exact.removesuffix(".csv") in TABLES
-                else f"{file.stem} is not a table; {nearest(file.stem, TABLES)}"
-            )
-            faults.append(Fault(file.name, 0, "", "", known_as, "Rename the file, or move it out of the book."))
-            continue
-        own[file.stem], found = read_table(file, file.stem, most, odd)
-        faults += found
+    own = _own_tables(folder, most, odd, faults)
     if not own and not faults:
         raise BookError(
             [Fault(str(folder), 0, "", "", "the book has no tables", "Add usage.csv and commitments.csv, or start with `capplan new`.")]
@@ -273,6 +256,29 @@ def load_book(path: str | Path) -> Book:
         digests=MappingProxyType({name: _digest(frame) for name, frame in sorted(known.items())}),
         notes=tuple(notes),
     )
+
+
+def _own_tables(folder: Path, most: float, odd: list[str], faults: list[Fault]) -> dict[str, pd.DataFrame]:
+    """Read the tables of a book by name; what is wrong with their files is appended to the faults."""
+    own: dict[str, pd.DataFrame] = {}
+    for file in sorted(folder.iterdir()):
+        name = file.name.casefold()
+        if name in ("book.yml", "book.yaml") and file.name != "book.yaml":
+            faults.append(Fault(file.name, 0, "", "", "the book's own file is called book.yaml", "Rename it."))
+        if not name.endswith(".csv"):
+            continue
+        if file.stem not in TABLES or file.suffix != ".csv":
+            exact = f"{file.stem.casefold()}.csv"
+            known_as = (
+                f"table files are written in small letters, {exact}"
+                if exact.removesuffix(".csv") in TABLES
+                else f"{file.stem} is not a table; {nearest(file.stem, TABLES)}"
+            )
+            faults.append(Fault(file.name, 0, "", "", known_as, "Rename the file, or move it out of the book."))
+            continue
+        own[file.stem], found = read_table(file, file.stem, most, odd)
+        faults += found
+    return own
 
 
 def open_book(path: str | Path | None = None) -> Book:

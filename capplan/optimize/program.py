@@ -176,34 +176,8 @@ def check_program(problem: TwoStage, risk_weight: float = 0.0, tail_share: float
     Raises:
         SolveError: Names the part, what it has and what it must have.
     """
-    n, r, m = len(problem.c), len(problem.q), problem.W.shape[0]
-    k, points, scenarios = problem.A.shape[0], len(problem.technology), len(problem.probability)
-    shapes: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
-        ("A", problem.A.shape, (k, n)),
-        ("b", np.shape(problem.b), (k,)),
-        ("sense", np.shape(problem.sense), (k,)),
-        ("lower", np.shape(problem.lower), (n,)),
-        ("upper", np.shape(problem.upper), (n,)),
-        ("integer", np.shape(problem.integer), (n,)),
-        ("W", problem.W.shape, (m, r)),
-        ("recourse_sense", np.shape(problem.recourse_sense), (m,)),
-        ("h", np.shape(problem.h), (points, m)),
-        ("weight", np.shape(problem.weight), (points,)),
-        ("scenario", np.shape(problem.scenario), (points,)),
-    ]
-    shapes += [(f"T[{i}]", matrix.shape, (m, n)) for i, matrix in enumerate(problem.T)]
     costs, state = cost_states(problem)
-    shapes += [("costs", costs.shape, (len(costs), r)), ("cost_state", state.shape, (len(problem.T),))]
-    for i, row in enumerate(problem.expected):
-        shapes += [
-            (f"expected[{i}].a", np.shape(row.a), (n,)),
-            (f"expected[{i}].g", np.shape(row.g), (r,) if np.ndim(row.g) == 1 else (len(costs), r)),
-            (f"expected[{i}].points", np.shape(row.points), (points,)),
-            (f"expected[{i}].weight", np.shape(row.weight), (points,)),
-        ]
-    for name, found, wanted in shapes:
-        if tuple(found) != wanted:
-            raise SolveError(f"two-stage program: {name} has shape {tuple(found)}, it must be {wanted}")
+    _check_shapes(problem, costs, state)
     for name, senses in (("sense", problem.sense), ("recourse_sense", problem.recourse_sense)):
         wrong = sorted({str(s) for s in senses} - {"<", ">", "="})
         if wrong:
@@ -228,7 +202,7 @@ def check_program(problem: TwoStage, risk_weight: float = 0.0, tail_share: float
         raise SolveError(f"two-stage program: scenario probabilities sum to {total:.6g}; they must sum to 1")
     for name, index, size in (
         ("technology", problem.technology, len(problem.T)),
-        ("scenario", problem.scenario, scenarios),
+        ("scenario", problem.scenario, len(problem.probability)),
         ("cost_state", state, len(costs)),
     ):
         if len(index) and (index.min() < 0 or index.max() >= size):
@@ -236,6 +210,37 @@ def check_program(problem: TwoStage, risk_weight: float = 0.0, tail_share: float
     for name, value, low in (("risk_weight", risk_weight, 0.0), ("tail_share", tail_share, 1e-9), ("gap_share", gap_share, 0.0)):
         if not low <= value <= 1:
             raise SolveError(f"{name} is {value}; it must be between {'just above 0' if low else '0'} and 1")
+
+
+def _check_shapes(problem: TwoStage, costs: Array, state: Array) -> None:
+    """Refuse arrays whose shapes do not fit together."""
+    n, r, m = len(problem.c), len(problem.q), problem.W.shape[0]
+    k, points = problem.A.shape[0], len(problem.technology)
+    shapes: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
+        ("A", problem.A.shape, (k, n)),
+        ("b", np.shape(problem.b), (k,)),
+        ("sense", np.shape(problem.sense), (k,)),
+        ("lower", np.shape(problem.lower), (n,)),
+        ("upper", np.shape(problem.upper), (n,)),
+        ("integer", np.shape(problem.integer), (n,)),
+        ("W", problem.W.shape, (m, r)),
+        ("recourse_sense", np.shape(problem.recourse_sense), (m,)),
+        ("h", np.shape(problem.h), (points, m)),
+        ("weight", np.shape(problem.weight), (points,)),
+        ("scenario", np.shape(problem.scenario), (points,)),
+    ]
+    shapes += [(f"T[{i}]", matrix.shape, (m, n)) for i, matrix in enumerate(problem.T)]
+    shapes += [("costs", costs.shape, (len(costs), r)), ("cost_state", state.shape, (len(problem.T),))]
+    for i, row in enumerate(problem.expected):
+        shapes += [
+            (f"expected[{i}].a", np.shape(row.a), (n,)),
+            (f"expected[{i}].g", np.shape(row.g), (r,) if np.ndim(row.g) == 1 else (len(costs), r)),
+            (f"expected[{i}].points", np.shape(row.points), (points,)),
+            (f"expected[{i}].weight", np.shape(row.weight), (points,)),
+        ]
+    for name, found, wanted in shapes:
+        if tuple(found) != wanted:
+            raise SolveError(f"two-stage program: {name} has shape {tuple(found)}, it must be {wanted}")
 
 
 def cost_states(problem: TwoStage) -> tuple[Array, Array]:

@@ -101,13 +101,7 @@ def price_hours(
     """
     table = completed(offers, "offers")
     machines = completed(skus, "skus").set_index("sku")
-    known = table["sku"].isin(machines.index)
-    if not known.all():
-        row = table[~known].iloc[0]
-        raise CapplanError(
-            f"offer {row['offer_id']} names the sku {row['sku']!r}, which the table skus does not have;"
-            f" {nearest(str(row['sku']), machines.index)}"
-        )
+    _refuse_unknown(table, machines)
     result = table[["offer_id", "sku", "region", "geography", "term"]].copy()
     for name in ("provider", "accelerator", "accelerator_count"):
         result[name] = table["sku"].map(machines[name])
@@ -135,12 +129,7 @@ def price_hours(
     levelised = recurring + ((upfront + later - residual) / (weight * HOURS_PER_YEAR)).where(months.notna(), 0.0)
     interruptions = table["interruptions_per_hour"].fillna(a.spot_interruptions_per_hour).where(table["term"] == "spot", 0.0)
     useful = pd.Series(useful_share(interruptions.to_numpy(), a.restart_hours), index=table.index)
-    if (useful <= 0).any():
-        row = table[useful <= 0].iloc[0]
-        raise CapplanError(
-            f"offer {row['offer_id']}: {row['interruptions_per_hour']:g} interruptions an hour with {a.restart_hours:g} h lost at each"
-            " leave no useful hour; exclude the offer, or correct interruptions_per_hour or restart_hours"
-        )
+    _refuse_useless(table, useful, a)
     count = result["accelerator_count"]
     result["term_months"] = months
     result["machine_usd_per_hour"] = levelised.where(owned, price)
@@ -161,6 +150,27 @@ def price_hours(
     result["stale"] = (as_of - table["as_of"]).dt.days > a.stale_after_days
     order = ["offer_id", "sku", "provider", "accelerator", "accelerator_count", "region", "geography", "term", "term_months"]
     return result[order + [name for name in result.columns if name not in order]]
+
+
+def _refuse_unknown(table: pd.DataFrame, machines: pd.DataFrame) -> None:
+    """Refuse an offer of a machine that the table skus does not have."""
+    known = table["sku"].isin(machines.index)
+    if not known.all():
+        row = table[~known].iloc[0]
+        raise CapplanError(
+            f"offer {row['offer_id']} names the sku {row['sku']!r}, which the table skus does not have;"
+            f" {nearest(str(row['sku']), machines.index)}"
+        )
+
+
+def _refuse_useless(table: pd.DataFrame, useful: pd.Series, a: PricingAssumptions) -> None:
+    """Refuse an offer that interruptions leave no useful hour of."""
+    if (useful <= 0).any():
+        row = table[useful <= 0].iloc[0]
+        raise CapplanError(
+            f"offer {row['offer_id']}: {row['interruptions_per_hour']:g} interruptions an hour with {a.restart_hours:g} h lost at each"
+            " leave no useful hour; exclude the offer, or correct interruptions_per_hour or restart_hours"
+        )
 
 
 def owned_running_usd_per_hour(

@@ -35,7 +35,7 @@ def late(load, slots, service_seconds, allowed, service_cv2=1.0):
 
 
 def fixed(arrivals, services, slots, replicas, hours, allowed=1.0, a=A, **more):
-    return autoscale.replay_trace(arrivals, services, slots, 1, np.full(hours, replicas), allowed, a, reactive=False, **more)
+    return autoscale.Day(arrivals, services, slots, 1, allowed, **more).replay(np.full(hours, replicas), a, reactive=False)
 
 
 def drawn(burst=3.0, a=A, minutes=30):
@@ -168,7 +168,7 @@ def test_very_large_fleets_are_replayed_in_part(monkeypatch):
 
 def test_a_trace_too_long_for_its_requests_is_refused():
     with pytest.raises(CapplanError, match="replay a part"):
-        autoscale.replay_trace(np.array([1.0]), np.array([0.2]), 1, 1, np.ones(8760, dtype=int), 1.0, A)
+        autoscale.Day(np.array([1.0]), np.array([0.2]), 1, 1, 1.0).replay(np.ones(8760, dtype=int), A)
 
 
 def test_rates_keep_the_total_of_each_hour_and_arrivals_their_burstiness():
@@ -185,7 +185,7 @@ def test_rates_keep_the_total_of_each_hour_and_arrivals_their_burstiness():
 
 
 def test_no_traffic_keeps_one_replica_and_loses_nobody():
-    found = autoscale.replay_trace(np.empty(0), np.empty(0), 10, 2, np.zeros(3), 1.0, A)
+    found = autoscale.Day(np.empty(0), np.empty(0), 10, 2, 1.0).replay(np.zeros(3), A)
     assert (found.slo_share, found.requests) == (1.0, 0.0)
     assert found.accelerator_hours == pytest.approx(3 * 2)
 
@@ -196,7 +196,7 @@ def test_no_traffic_keeps_one_replica_and_loses_nobody():
 )
 def test_a_wrong_trace_is_refused(arrivals, floor, message):
     with pytest.raises(CapplanError, match=message):
-        autoscale.replay_trace(np.array(arrivals), np.ones(2), 1, 1, np.array(floor), 1.0, A)
+        autoscale.Day(np.array(arrivals), np.ones(2), 1, 1, 1.0).replay(np.array(floor), A)
 
 
 def test_busiest_day_is_a_whole_one():

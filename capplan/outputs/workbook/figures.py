@@ -1,12 +1,13 @@
 """What stands behind each figure: which lines of the ledger add up to a cell, and where their prices come from."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import pandas as pd
 
 from capplan.outputs.views.traced import COLUMNS, EVER, figures_of_page_one
 from capplan.outputs.workbook.assumptions import Draft
-from capplan.outputs.workbook.money import BLOCKS, FIRST_MONTH, VIEW_SHEETS, Lines, ViewBlock
+from capplan.outputs.workbook.money import BLOCKS, VIEW_SHEETS, Lines, ViewBlock
 from capplan.outputs.workbook.sheet import address
 from capplan.records import records
 from capplan.text import day
@@ -21,7 +22,6 @@ def figure_table(draft: Draft, lines: Lines, blocks: Mapping[str, Mapping[str, V
     rows: list[tuple[object, ...]] = []
     months = draft.months
     edges = [EVER[0], *(day(month) for month in months), day(months[-1] + pd.DateOffset(months=1)), EVER[1]]
-    total_column = FIRST_MONTH + len(months) + 1
     for view, found in blocks.items():
         for _, key in BLOCKS:
             block = found[key]
@@ -32,14 +32,10 @@ def figure_table(draft: Draft, lines: Lines, blocks: Mapping[str, Mapping[str, V
             ]
             for row, value in places:
                 said = "" if value is None else " / ".join(value) if isinstance(value, tuple) else str(value)
-                for step in range(len(months) + 2):
-                    span = (edges[step], edges[step + 1])
-                    rows.append(
-                        (f"{VIEW_SHEETS[view]}!{address(row, 2 + step, '')}", view, "" if value is None else column, said, "", *span, 1.0)
-                    )
-                rows.append(
-                    (f"{VIEW_SHEETS[view]}!{address(row, total_column, '')}", view, "" if value is None else column, said, "", *EVER, 1.0)
-                )
+                about = view, "" if value is None else column, said, ""
+                spans = [*pairwise(edges), EVER]
+                for place, span in enumerate(spans, block.columns.at("before")):
+                    rows.append((f"{VIEW_SHEETS[view]}!{address(row, place, '')}", *about, *span, 1.0))
     return pd.concat([pd.DataFrame(rows, columns=COLUMNS), figures_of_page_one(draft.plan, draft.book)], ignore_index=True)
 
 

@@ -1,5 +1,6 @@
 """The sheets Lines, Cash, Billed and P&L: every amount as quantity times price, and its sums by month."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -196,61 +197,68 @@ class ViewBlock:
     total: int
     labels: tuple[str, ...]
     values: pd.DataFrame
+    columns: Columns
 
 
 BLOCKS = (("Component", "component_key"), ("Account", "account_key"), ("Team and cost centre", "team_key"))
-#: Columns before the first month: label, number, sum of what came before.
-FIRST_MONTH = 3
+
+
+def month_name(month: pd.Timestamp) -> str:
+    """Return the name of a month's column."""
+    return f"{month:%Y-%m}"
+
+
+def month_columns(title: str, months: Sequence[pd.Timestamp]) -> Columns:
+    """Declare a table of sums by month, with what lies before and after them."""
+    before, after = ("before", f"Before {months[0]:%b %Y}", "money"), ("after", f"After {months[-1]:%b %Y}", "money")
+    inside = ((month_name(month), month, "money") for month in months)
+    return Columns((("label", title, "text"), ("number", "No.", "key+key"), before, *inside, after, ("total", "Total", "money")))
 
 
 def write_view(draft: Draft, lines: Lines, view: str) -> dict[str, ViewBlock]:
     """Write the sums of a view by month: by component, account, and team and cost centre."""
     sheet, months = draft.sheets[VIEW_SHEETS[view]], draft.months
     sheet.title(f"{VIEW_SHEETS[view]} in {draft.currency}", VIEW_NOTES[view], across=10)
-    total_column = FIRST_MONTH + len(months) + 1
+    columns = month_columns("", months)
     years = [fiscal_year(month, draft.plan.scenario.fiscal_year_first_month) for month in months]
     for place, year in enumerate(years):
         if place == 0 or year != years[place - 1]:
-            sheet.put(sheet.row, FIRST_MONTH + place, year, "section")
+            sheet.put(sheet.row, columns.at(month_name(months[place])), year, "section")
     sheet.row += 1
     head = sheet.row
     part = lines.frame[lines.frame["view"] == view]
     found: dict[str, ViewBlock] = {}
     for title, key in BLOCKS:
-        found[key] = _write_block(draft, lines, view, sheet, (title, key), part, head, total_column)
+        found[key] = _write_block(draft, lines, view, sheet, (title, key), part, head)
         sheet.row += 1
     base = found["component_key"]
+    one = sheet.cell(base.total, columns.at("total"))
     for title, key in BLOCKS[1:]:
         block = found[key]
-        one, other = sheet.cell(base.total, total_column), sheet.cell(block.total, total_column)
+        other = sheet.cell(block.total, columns.at("total"))
         equal = abs(float(base.values.to_numpy().sum()) - float(block.values.to_numpy().sum())) < CENT
         draft.check(f"{VIEW_SHEETS[view]}: the sums by {title.lower()} add up to the total", f"=ABS({one}-{other})<{CENT}", equal)
     whole = f"SUM({lines.span('amount', view)})"
     equal = abs(float(part["amount"].sum()) - float(base.values.to_numpy().sum())) < CENT
-    draft.check(
-        f"{VIEW_SHEETS[view]}: the total is the sum of all lines", f"=ABS({sheet.cell(base.total, total_column)}-{whole})<{CENT}", equal
-    )
+    draft.check(f"{VIEW_SHEETS[view]}: the total is the sum of all lines", f"=ABS({one}-{whole})<{CENT}", equal)
     # Half a page for a year of months can be read; all months on one page cannot.
     sheet.finish(head, 2, wide=True, pages=max(1, round(len(months) / 12)))
     return found
 
 
-def _write_block(
-    draft: Draft, lines: Lines, view: str, sheet: Sheet, block: tuple[str, str], part: pd.DataFrame, head: int, total_column: int
-) -> ViewBlock:
+def _write_block(draft: Draft, lines: Lines, view: str, sheet: Sheet, block: tuple[str, str], part: pd.DataFrame, head: int) -> ViewBlock:
     """Write one table of sums; all tables of a sheet share the months of its first heading."""
     (title, key), months = block, draft.months
-    styles = ["text", "key+key"] + ["money"] * (len(months) + 3)
-    sheet.head([title, "No.", f"Before {months[0]:%b %Y}", *months, f"After {months[-1]:%b %Y}", "Total"], styles)
+    columns = month_columns(title, months)
+    columns.head(sheet)
     place = pd.Series(range(1, len(months) + 1), index=pd.DatetimeIndex(months))
     bucket = part["month"].map(place).fillna(pd.Series((part["month"] > months[-1]) * (len(months) + 1.0), index=part.index))
     table = part.groupby([key, bucket.rename("bucket")])["amount"].sum().unstack(fill_value=0.0)
     table = table.reindex(columns=range(len(months) + 2), fill_value=0.0)
     names = {number: value for value, number in lines.keys[key].items()}
-    first = sheet.row
-    labels = []
+    within, first, labels = _within(columns, head, months), sheet.row, []
     for number, sums in table.iterrows():
-        name = names[int(str(number))]
+        name, here = names[int(str(number))], columns.here(sheet.row)
         label = (
             component_name(str(name))
             if key == "component_key"
@@ -259,32 +267,36 @@ def _write_block(
             else str(name)[:1].upper() + str(name)[1:]
         )
         labels.append(label)
-        values: list[Any] = [label, int(str(number))]
-        for step, value in enumerate(sums):
-            values.append(Formula(f"={_month_sum(lines, view, key, sheet.row, head, step, len(months))}", float(value)))
-        row = f"{address(sheet.row, 2, '')}:{address(sheet.row, total_column - 1, '')}"
-        values.append(Formula(f"=SUM({row})", float(sums.sum())))
-        sheet.rows([values], [*styles[:-1], "money"])
-    last, total = sheet.row - 1, sheet.row
-    sums = [*table.sum(), float(table.to_numpy().sum())]
-    row_values: list[Any] = ["Total", None]
-    for step, value in enumerate(sums):
-        block_of = f"{address(first, 2 + step, '')}:{address(last, 2 + step, '')}"
-        row_values.append(Formula(f"=SUM({block_of})", float(value)) if last >= first else 0.0)
-    sheet.rows([row_values], ["text+total", "key+total"] + ["money+total"] * len(sums))
-    return ViewBlock(head, first, last, total, tuple(labels), table)
+        mine = {key: address(sheet.row, columns.at("number"), "c")}
+        cells = {
+            column: Formula(f"={lines.sum_where('amount', view, **mine, **dates)}", float(value))
+            for (column, dates), value in zip(within.items(), sums, strict=True)
+        }
+        total = Formula(f"=SUM({here['before']}:{here['after']})", float(sums.sum()))
+        columns.write(sheet, label=label, number=int(str(number)), **cells, total=total)
+    last, total_row = sheet.row - 1, sheet.row
+    sums = zip([*within, "total"], [*table.sum(), float(table.to_numpy().sum())], strict=True)
+    columns.write_total(
+        sheet,
+        label="Total",
+        **{
+            column: Formula(f"=SUM({columns.block(column, first, last, '')})", float(value)) if last >= first else 0.0
+            for column, value in sums
+        },
+    )
+    return ViewBlock(head, first, last, total_row, tuple(labels), table, columns)
 
 
-def _month_sum(lines: Lines, view: str, key: str, row: int, head: int, step: int, months: int) -> str:
-    """Return the sum of a row's key in one column: before the months, in one of them, or after them."""
-    number = address(row, 1, "c")
-    first, last = address(head, FIRST_MONTH, "rc"), address(head, FIRST_MONTH + months - 1, "rc")
-    if step == 0:
-        return lines.sum_where("amount", view, **{key: number, "date": f'"<"&{first}'})
-    if step == months + 1:
-        return lines.sum_where("amount", view, **{key: number, "date": f'">="&EDATE({last},1)'})
-    month = address(head, FIRST_MONTH + step - 1, "r")
-    return lines.sum_where("amount", view, **{key: number, "date": f'">="&{month}', "date_to": f'"<"&EDATE({month},1)'})
+def _within(columns: Columns, head: int, months: Sequence[pd.Timestamp]) -> dict[str, dict[str, str]]:
+    """Return between which dates the lines of each column lie: before the months, in one of them, or after them."""
+    fixed, moving = columns.here(head, "rc"), columns.here(head, "r")
+    first, last = fixed[month_name(months[0])], fixed[month_name(months[-1])]
+    inside = {name: moving[name] for name in map(month_name, months)}
+    return {
+        "before": {"date": f'"<"&{first}'},
+        **{name: {"date": f'">="&{month}', "date_to": f'"<"&EDATE({month},1)'} for name, month in inside.items()},
+        "after": {"date": f'">="&EDATE({last},1)'},
+    }
 
 
 def write_views(draft: Draft, lines: Lines) -> dict[str, dict[str, ViewBlock]]:

@@ -9,7 +9,7 @@ from capplan.outputs.export.budget import budget_table
 from capplan.outputs.views.scenario_columns import scenario_columns
 from capplan.outputs.workbook.assumptions import REVALUES, Draft
 from capplan.outputs.workbook.columns import Columns, by_quarter
-from capplan.outputs.workbook.money import CENT, FIRST_MONTH, VIEW_SHEETS, Lines, ViewBlock
+from capplan.outputs.workbook.money import CENT, VIEW_SHEETS, Lines, ViewBlock, month_columns, month_name
 from capplan.outputs.workbook.sheet import Formula, Sheet, dressed, series_of, stacked_chart
 from capplan.questions.ledger.quantity_times_price import VIEWS
 from capplan.units import months_of
@@ -82,19 +82,19 @@ def write_summary(draft: Draft, lines: Lines, blocks: Blocks) -> None:
 def _write_totals(draft: Draft, lines: Lines, sheet: Sheet, blocks: Blocks) -> None:
     """Write totals over the planned quarters and in all, as planned and at the assumptions of this file."""
     TOTALS.head(sheet)
-    quarters, months = draft.quarters, len(draft.months)
+    quarters = draft.quarters
     first, last = draft.quarter_columns(quarters[0])[0], draft.quarter_columns(quarters[-1])[1]
     rows: list[tuple[str, Any, float]] = []
     for view in ("p_and_l", "billed", "cash"):
         block, source = blocks[view]["component_key"], draft.sheets[VIEW_SHEETS[view]]
-        span = source.span(block.total, block.total, FIRST_MONTH + first, FIRST_MONTH + last)
+        span = _months(draft, view, block.total, first, last)
         value = float(block.values[list(range(first + 1, last + 2))].to_numpy().sum())
         rows.append((f"{VIEW_SHEETS[view]}, {quarters[0]} to {quarters[-1]}", f"=SUM({span})", value))
     present = lines.span("present", "cash")
     rows.append((f"Cash from {draft.plan.scenario.as_of} on, present value", f"=SUM({present})", draft.now.total("economic")))
     for view in VIEWS:
         block, source = blocks[view]["component_key"], draft.sheets[VIEW_SHEETS[view]]
-        cell = source.cell(block.total, FIRST_MONTH + months + 1)
+        cell = source.cell(block.total, block.columns.at("total"))
         rows.append((f"{VIEW_SHEETS[view]}, contracts' whole lives", f"={cell}", float(block.values.to_numpy().sum())))
     planned, value = sheet.cell(sheet.row, TOTALS.at("planned")), rows[0][2]
     for label, formula, amount in rows:
@@ -113,7 +113,13 @@ def _write_totals(draft: Draft, lines: Lines, sheet: Sheet, blocks: Blocks) -> N
 def _quarter_sum(draft: Draft, view: str, row: int, quarter: str) -> str:
     """Return a row of a view's sheet summed over a quarter's months."""
     first, last = draft.quarter_columns(quarter)
-    return f"SUM({draft.sheets[VIEW_SHEETS[view]].span(row, row, FIRST_MONTH + first, FIRST_MONTH + last)})"
+    return f"SUM({_months(draft, view, row, first, last)})"
+
+
+def _months(draft: Draft, view: str, row: int, first: int, last: int) -> str:
+    """Return the reference of a row of a view's sheet from one of the plan's months to another."""
+    names = [month_name(draft.months[place]) for place in (first, last)]
+    return month_columns("", draft.months).line(draft.sheets[VIEW_SHEETS[view]], row, names)
 
 
 def _quarter_value(draft: Draft, block: ViewBlock, quarter: str, place: int | None = None) -> float:

@@ -1,5 +1,7 @@
 """The answer: the share of a paid hour that is progress, its price by offer, and when spot stops paying."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -199,45 +201,27 @@ def _shares(failing: np.ndarray, taken: np.ndarray, a: GoodputAssumptions) -> pd
         np.full_like(rate, a.checkpoint_interval_minutes / 60) if a.checkpoint_interval_minutes > 0 else optimum_interval(write, mean)
     )
     parts = time_shares(interval, write, restart, rate)
-    return _divided(
-        a,
-        interruptions_per_hour=rate,
-        mean_hours=mean,
-        interval_hours=interval,
-        progress=parts["progress"],
-        checkpoints=parts["checkpoints"],
-        rework=parts["rework"],
-        restarts=parts["restarts"],
-        ettr=np.where(rate > 0, useful_share(rate, restart + np.where(rate > 0, interval, 0.0) / 2, write, interval), parts["progress"]),
-    )
+    ettr = np.where(rate > 0, useful_share(rate, restart + np.where(rate > 0, interval, 0.0) / 2, write, interval), parts["progress"])
+    return _divided(parts, rate, mean, interval, ettr, a)
 
 
 def _divided(
-    a: GoodputAssumptions,
-    *,
-    interruptions_per_hour: np.ndarray,
-    mean_hours: np.ndarray,
-    interval_hours: np.ndarray,
-    progress: np.ndarray,
-    checkpoints: np.ndarray,
-    rework: np.ndarray,
-    restarts: np.ndarray,
-    ettr: np.ndarray,
+    parts: Mapping[str, np.ndarray], rate: np.ndarray, mean: np.ndarray, interval: np.ndarray, ettr: np.ndarray, a: GoodputAssumptions
 ) -> pd.DataFrame:
     """Lay idle time and waits for input over the shares of a run."""
     running = 1 - a.idle_share
     return pd.DataFrame(
         {
-            "interruptions_per_hour": interruptions_per_hour,
-            "mean_hours_between_interruptions": mean_hours,
-            "interval_minutes": interval_hours * 60,
-            "goodput_share": running * a.compute_share * progress,
-            "input_wait_share": running * (1 - a.compute_share) * progress,
-            "checkpoint_share": running * checkpoints,
-            "rework_share": running * rework,
-            "restart_share": running * restarts,
+            "interruptions_per_hour": rate,
+            "mean_hours_between_interruptions": mean,
+            "interval_minutes": interval * 60,
+            "goodput_share": running * a.compute_share * parts["progress"],
+            "input_wait_share": running * (1 - a.compute_share) * parts["progress"],
+            "checkpoint_share": running * parts["checkpoints"],
+            "rework_share": running * parts["rework"],
+            "restart_share": running * parts["restarts"],
             "idle_share": a.idle_share,
-            "running_share": progress,
+            "running_share": parts["progress"],
             "ettr_share": np.clip(ettr, 0.0, 1.0),
         }
     )
@@ -268,17 +252,11 @@ def _replayed(result: pd.DataFrame, availability: pd.DataFrame, failing: np.ndar
         progress = float(played["goodput_share"]) * kept["progress"] / bare
         checkpoints = progress * write / interval
         restarts = min(1 - progress - checkpoints, restart * len(spells.hours) / float(spells.hours.sum()) + kept["restarts"])
-        row = _divided(
-            a,
-            interruptions_per_hour=np.array([rate]),
-            mean_hours=np.array([1 / rate if rate > 0 else np.inf]),
-            interval_hours=np.array([interval]),
-            progress=np.array([progress]),
-            checkpoints=np.array([checkpoints]),
-            rework=np.array([1 - progress - checkpoints - restarts]),
-            restarts=np.array([restarts]),
-            ettr=np.array([useful_share(rate, restart + interval / 2, write, interval)]),
-        ).iloc[0]
+        shares = {"progress": progress, "checkpoints": checkpoints, "restarts": restarts}
+        shares["rework"] = 1 - progress - checkpoints - restarts
+        of_run = rate, 1 / rate if rate > 0 else np.inf, interval, useful_share(rate, restart + interval / 2, write, interval)
+        alone, inside, between, ettr = (np.array([each]) for each in of_run)
+        row = _divided({name: np.array([share]) for name, share in shares.items()}, alone, inside, between, ettr, a).iloc[0]
         for name, value in row.items():
             result.loc[place, name] = value
         result.loc[place, "basis"] = "record"

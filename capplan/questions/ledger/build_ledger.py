@@ -25,7 +25,7 @@ from capplan.questions.ledger.currency import converted
 from capplan.questions.ledger.hourly_commitments import burn_down
 from capplan.questions.ledger.notes import idle_agreement_notes, ledger_headline, ledger_notes
 from capplan.questions.ledger.reconcile import against_budgets, reconcile
-from capplan.questions.ledger.schedules import Entry, as_incurred, entry_frame, payments_by_day
+from capplan.questions.ledger.schedules import Entry, as_incurred, entry_frame, payments_by_day, priced_lines
 from capplan.questions.ledger.summaries import contract_table, idle_table, obligation_table, residual_table, spend_band
 from capplan.questions.ledger.teams import class_bearers, purchase_bearers
 from capplan.questions.ledger.tokens import api_spend
@@ -53,6 +53,7 @@ class Ledger:
             expected, stated), team, cost_center, account, usd, quarter, fiscal_year, amount (in the book's currency). Imputed shortfall of
             service is in none of them.
         payments: Cash by the day it is paid (see `schedules.payments_by_day`).
+        lines: What is booked by the price it is paid at (see `schedules.priced_lines`).
         contracts: contract_id, component, status, cash_usd, billed_usd, p_and_l_usd (whole life), economic_usd, paid_usd (before as_of),
             owed_usd (after it), beyond_horizon_usd, notice_date, exit_cost_usd (today).
         obligations: fiscal_year, status, component, contract_id, usd (cash still to be paid), beyond_horizon: what is owed by contract,
@@ -71,6 +72,7 @@ class Ledger:
 
     entries: pd.DataFrame
     payments: pd.DataFrame
+    lines: pd.DataFrame
     contracts: pd.DataFrame
     obligations: pd.DataFrame
     agreements: pd.DataFrame
@@ -189,6 +191,7 @@ def build_ledger(a: LedgerAssumptions, tables: LedgerTables) -> Ledger:
     return Ledger(
         entries=frame,
         payments=payments_by_day(entries),
+        lines=priced_lines(entries),
         contracts=contract_table(entries, frame, held, as_of, end),
         obligations=obligation_table(entries, as_of, end, a),
         agreements=agreements,

@@ -58,6 +58,7 @@ def contracts_to_book(commitments: pd.DataFrame, payments: pd.DataFrame, provide
             upfront_on=min(row["start"], before),
             payments=tuple(zip(own["date"], own["usd"], strict=True)),
             bearer=_bearer(row),
+            price_id=f"contract {row['name']}",
         )
         faults += [fault for fault in (contract.fault(),) if fault]
         if pd.notna(row["notice_date"]) and row["notice_date"] > row["end"]:
@@ -150,21 +151,20 @@ def purchase_entries(
         for bearer, share in bearers.get(name, [(Bearer(), 1.0)]):
             upfront, usd = row["upfront_usd"] * share, row["usd"] * share
             if row["term"] == "owned":
-                price = Entry(signed, "", "capex", name, upfront, status, str(row["provider"]), bearer=bearer)
+                price = Entry(signed, "", "capex", name, upfront, status, str(row["provider"]), bearer=bearer, price_id=f"machine {name}")
                 found += machine_entries(price, first, a.useful_life_years, a.residual_share) if upfront else []
                 blank = Entry(first, "", "", name, 0.0, status, str(row["provider"]), bearer=bearer)
                 for component, usd_by_month in _running_usd(row, first, last, machines, sites, a).items():
                     for month, amount in usd_by_month.items():
-                        entry = replace(blank, date=month, component=component, usd=amount * share)
+                        entry = replace(blank, date=month, component=component, usd=amount * share, price_id=f"{component} {name}")
                         found += as_incurred(entry, a.payment_terms_days) if amount else []
             else:
                 own = offer_payments[offer_payments["offer_id"] == row["offer_id"]].sort_values("months_after_start")
                 dated = tuple(
                     (add_months(first, months), usd * part) for months, part in zip(own["months_after_start"], own["share"], strict=True)
                 )
-                contract = Contract(
-                    name, "purchase", str(row["provider"]), first, last, usd, upfront, signed, dated, status=status, bearer=bearer
-                )
+                provider, price_id = str(row["provider"]), f"offer {name}"
+                contract = Contract(name, "purchase", provider, first, last, usd, upfront, signed, dated, status, bearer, price_id)
                 found += contract.entries(a.payment_terms_days)
     return found
 
@@ -193,6 +193,13 @@ def purchase_name(row: Row) -> str:
     return f"{row['offer_id']} {row['quarter']}"
 
 
+def price_of_use(row: Row) -> str:
+    """Name the price of a row of dispatch: that of its pool, or of an API for its class; empty where nothing is paid by use."""
+    if row["source"] not in BY_USE or row["expected_usd"] == 0:
+        return ""
+    return f"{row['source']} {row['provider']} {row['class'] if row['source'] == 'api' else row['accelerator']}"
+
+
 def usage_entries(dispatch: pd.DataFrame, bearers: dict[str, list[tuple[Bearer, float]]], a: LedgerAssumptions) -> list[Entry]:
     """Book compute that is paid by use, month by month with the hours of each, by the shares of a class's teams.
 
@@ -206,11 +213,9 @@ def usage_entries(dispatch: pd.DataFrame, bearers: dict[str, list[tuple[Bearer, 
         label = str(row["quarter"])
         for month, part in month_shares(quarter_start(label), quarter_end(label) - pd.Timedelta(days=1)):
             for bearer, share in bearers.get(str(row["class"]), [(Bearer(), 1.0)]):
-                name = f"{row['source']} {row['class']}"
-                entry = Entry(
-                    month, "", str(row["source"]), name, row["expected_usd"] * part * share, "expected", str(row["provider"]), bearer=bearer
-                )
-                found += as_incurred(entry, a.payment_terms_days)
+                name, usd = f"{row['source']} {row['class']}", row["expected_usd"] * part * share
+                about = str(row["source"]), name, usd, "expected", str(row["provider"])
+                found += as_incurred(Entry(month, "", *about, bearer=bearer, price_id=price_of_use(row)), a.payment_terms_days)
     return found
 
 
@@ -237,7 +242,8 @@ def token_entries(spend: pd.DataFrame, workloads: pd.DataFrame, a: LedgerAssumpt
     for row in records(spend):
         workload = str(row["workload"])
         bearer = _bearer(about.loc[workload])
-        entry = Entry(row["month"], "", "tokens", f"tokens {workload}", row["usd"], "expected", str(row["provider"]), bearer=bearer)
+        said = "tokens", f"tokens {workload}", row["usd"], "expected", str(row["provider"])
+        entry = Entry(row["month"], "", *said, bearer=bearer, price_id=f"tokens {workload} {row['provider']}")
         found += as_incurred(entry, a.payment_terms_days)
     return found
 
@@ -294,10 +300,12 @@ def site_entries(
                     )
                 used += kilowatts
                 drawn = kilowatts * site["pue"] * site["usd_per_kwh"] * rise * hours
-                blank = Entry(month, "", "power", str(site["site"]), drawn, "signed", "own", bearer=_bearer(asset))
+                name = str(site["site"])
+                blank = Entry(month, "", "power", name, drawn, "signed", "own", bearer=_bearer(asset), price_id=f"power {name}")
                 found += as_incurred(blank, a.payment_terms_days) if month <= months[-1] else []
                 found += as_incurred(
-                    replace(blank, component="space", usd=kilowatts * site["usd_per_kw_month"] * rise), a.payment_terms_days
+                    replace(blank, component="space", price_id=f"space {name}", usd=kilowatts * site["usd_per_kw_month"] * rise),
+                    a.payment_terms_days,
                 )
             new = sum(
                 float(power.get(row["sku"], 0.0)) * row["machines"]
@@ -306,7 +314,8 @@ def site_entries(
             )
             idle = max(site["committed_kw"] - new - used, 0.0) * site["usd_per_kw_month"] * rise
             if idle:
-                found += as_incurred(Entry(month, "", "space", str(site["site"]), idle, "signed", "own"), a.payment_terms_days)
+                unfilled = Entry(month, "", "space", str(site["site"]), idle, "signed", "own", price_id=f"space {site['site']}")
+                found += as_incurred(unfilled, a.payment_terms_days)
     return found
 
 

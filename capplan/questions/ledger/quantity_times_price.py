@@ -9,17 +9,14 @@ import pandas as pd
 from capplan.book.currencies import rates_by_month
 from capplan.book.scenario import LedgerAssumptions
 from capplan.questions.ledger.build_ledger import Ledger, LedgerTables
-from capplan.questions.ledger.costs import BY_USE, purchase_name
-from capplan.questions.ledger.schedules import paid_on, service_months
+from capplan.questions.ledger.costs import price_of_use, purchase_name
+from capplan.questions.ledger.schedules import KEYS as ABOUT
+from capplan.questions.ledger.schedules import paid_on
 from capplan.records import records
-from capplan.units import HOURS_PER_YEAR, quarter_of
+from capplan.units import HOURS_PER_YEAR
 
 VIEWS = ("cash", "billed", "p_and_l")
-#: Columns that say what a line is for.
-ABOUT = ["component", "contract_id", "provider", "status", "team", "cost_center", "account"]
 PRICE_COLUMNS = ["price_id", "kind", "name", "provider", "unit", "price", "by_factor", "upkeep_on"]
-#: Components of owned machines that follow their purchase price.
-BY_CAPEX = ("capex", "depreciation", "residual")
 
 
 @dataclass(frozen=True)
@@ -53,18 +50,12 @@ def priced_ledger(ledger: Ledger, tables: LedgerTables, a: LedgerAssumptions) ->
     for several (the average
     paid for use in a pool), the quantity weighs them.
     """
-    lines, other_costs = _flat(ledger), tables.full("other_costs")
-    composition, by_use = _use(tables.planned("dispatch"), a)
-    prices: Prices = {
-        **_contract_prices(tables.full("commitments")),
-        **_site_prices(tables.full("sites")),
-        **_token_prices(ledger.api),
-        **by_use,
-    }
-    bought, of_purchase = _offer_prices(tables.planned("purchases"), a)
-    prices |= bought
-    lines = _by_accelerator(lines, composition, a)
-    lines["price_id"] = [_price_of(row, of_purchase, prices) for row in records(lines)]
+    bought, shared = _offer_prices(tables.planned("purchases"), a)
+    prices: Prices = {**_contract_prices(tables.full("commitments")), **_site_prices(tables.full("sites")), **_token_prices(ledger.api)}
+    prices |= _use_prices(tables.planned("dispatch"), a) | bought
+    # The shortfall of an agreement follows from the bills of its year.
+    lines = ledger.lines[ledger.lines["component"] != "agreement_shortfall"].reset_index(drop=True)
+    lines["price_id"] = [key if key in prices else "" for key in lines["price_id"].replace(shared)]
     table = pd.DataFrame([(key, *value) for key, value in prices.items()], columns=PRICE_COLUMNS)
     rate = lines["price_id"].map(unit_rates(table, a.price_factor, a.upkeep_share_per_year)).fillna(1.0)
     lines["quantity"] = lines["usd"] / rate
@@ -76,6 +67,7 @@ def priced_ledger(ledger: Ledger, tables: LedgerTables, a: LedgerAssumptions) ->
     lines["month"] = lines["date"].to_numpy().astype("datetime64[M]").astype("datetime64[ns]")
     months = pd.Series(sorted(lines["month"].unique()), dtype="datetime64[ns]")
     rates = pd.Series(rates_by_month(months, a.currency, tables.full("fx")).to_numpy(), index=pd.DatetimeIndex(months))
+    other_costs = tables.full("other_costs")
     mine = other_costs.loc[other_costs["currency"] == a.currency, "cost_id"] if a.currency != "USD" else other_costs["cost_id"].head(0)
     lines["own"] = (lines["status"] == "stated") & lines["contract_id"].isin(set(mine))
     lines["quantity"] = lines["quantity"].where(~lines["own"], lines["quantity"] / lines["month"].map(rates))
@@ -89,13 +81,6 @@ def unit_rates(prices: pd.DataFrame, price_factor: float, upkeep_share_per_year:
     rate = base["price"] * base["by_factor"].map({True: price_factor, False: 1.0})
     upkeep = base["upkeep_on"].map(rate).fillna(0.0) * upkeep_share_per_year / HOURS_PER_YEAR
     return (rate + upkeep).astype(float)
-
-
-def _flat(ledger: Ledger) -> pd.DataFrame:
-    """Put payments by day and the months of the other views into one frame, without shortfalls of agreements, which follow."""
-    entries = ledger.entries[ledger.entries["view"].isin(["billed", "p_and_l"])].rename(columns={"month": "date"})
-    frame = pd.concat([ledger.payments.assign(view="cash"), entries[["date", "view", *ABOUT, "usd"]]], ignore_index=True)
-    return frame[frame["component"] != "agreement_shortfall"].reset_index(drop=True)
 
 
 def _contract_prices(commitments: pd.DataFrame) -> Prices:
@@ -125,10 +110,10 @@ def _token_prices(api: pd.DataFrame) -> Prices:
     return found
 
 
-def _offer_prices(purchases: pd.DataFrame, a: LedgerAssumptions) -> tuple[Prices, dict[tuple[str, str], str]]:
-    """Return prices of what is bought, by quarter where they change, and the price of each purchase by name and kind of cost."""
+def _offer_prices(purchases: pd.DataFrame, a: LedgerAssumptions) -> tuple[Prices, dict[str, str]]:
+    """Return prices of what is bought, by quarter where they change, and the price that each purchase shares."""
     found: Prices = {}
-    of_purchase: dict[tuple[str, str], str] = {}
+    shared: dict[str, str] = {}
 
     def keep(row: Row, kind: str, unit: str, price: float, by_factor: bool, upkeep_on: str = "") -> str:
         key = f"{kind} {row['offer_id']}"
@@ -137,7 +122,7 @@ def _offer_prices(purchases: pd.DataFrame, a: LedgerAssumptions) -> tuple[Prices
         if price or upkeep_on:
             name = key.removeprefix(f"{kind} ")
             found.setdefault(key, (kind, name, row["provider"], unit, price, by_factor, upkeep_on))
-            of_purchase[purchase_name(row), kind] = key
+            shared[f"{kind} {purchase_name(row)}"] = key
         return key
 
     for row in records(purchases):
@@ -149,66 +134,22 @@ def _offer_prices(purchases: pd.DataFrame, a: LedgerAssumptions) -> tuple[Prices
             keep(row, "support", "USD per machine-hour, upkeep", 0.0, False, machine)
         else:
             keep(row, "offer", "USD per machine-hour", row["usd_per_hour"] / a.price_factor, True)
-    return found, of_purchase
+    return found, shared
 
 
-def _use(dispatch: pd.DataFrame, a: LedgerAssumptions) -> tuple[pd.DataFrame, Prices]:
-    """Return how the spend of a class by source and provider is made up of accelerators by quarter, and their average prices."""
-    used = dispatch[dispatch["source"].isin(BY_USE) & (dispatch["expected_usd"] != 0)]
-    used = used.assign(
-        provider=used["provider"].astype(str),
-        pool=used["accelerator"].astype(str).where(used["source"] != "api", used["class"].astype(str)),
-    )
-    used["price_id"] = used["source"] + " " + used["provider"] + " " + used["pool"]
-    used["contract_id"] = used["source"] + " " + used["class"].astype(str)
-    keys = ["quarter", "contract_id", "provider"]
-    parts = used.groupby([*keys, "price_id"], as_index=False)["expected_usd"].sum()
-    parts["share"] = parts["expected_usd"] / parts.groupby(keys)["expected_usd"].transform("sum")
+def _use_prices(dispatch: pd.DataFrame, a: LedgerAssumptions) -> Prices:
+    """Return what use by the hour and by the request costs on average in each pool."""
+    used = dispatch.assign(price_id=[price_of_use(row) for row in records(dispatch)])
     prices: Prices = {}
-    for (key, source, provider, pool), rows in used.groupby(["price_id", "source", "provider", "pool"], sort=True):
+    for (key, source, provider), rows in used[used["price_id"] != ""].groupby(["price_id", "source", "provider"], sort=True):
         by_work = source == "api"
         units = rows["expected_work" if by_work else "expected_accelerator_hours"].sum()
         if units > 0:
+            pool = str(rows["class" if by_work else "accelerator"].iloc[0])
             unit = "USD per unit of work" if by_work else "USD per accelerator-hour, average paid"
             price = float(rows["expected_usd"].sum() / units / (1.0 if by_work else a.price_factor))
-            prices[str(key)] = (str(source), str(pool), str(provider), unit, price, not by_work, "")
-    return parts[[*keys, "price_id", "share"]], prices
-
-
-def _by_accelerator(lines: pd.DataFrame, composition: pd.DataFrame, a: LedgerAssumptions) -> pd.DataFrame:
-    """Split what is paid by use into accelerators, and the discounts of agreements like the use they are given on."""
-    cash = lines["view"] == "cash"
-    service = lines["date"].where(~cash, service_months(lines["date"], a.payment_terms_days))
-    lines = lines.assign(service=service.to_numpy().astype("datetime64[M]").astype("datetime64[ns]"))
-    of_use, off = lines["component"].isin(BY_USE), lines["component"] == "agreement_discount"
-    use = lines[of_use].assign(quarter=lines.loc[of_use, "service"].map(quarter_of).astype(object))
-    use = use.merge(composition, how="left", on=["quarter", "contract_id", "provider"]).fillna({"share": 1.0, "price_id": ""})
-    use["usd"] *= use["share"]
-    base = use[use["component"].isin(["on_demand", "spot"])]
-    keys = ["view", "service", "provider", "team", "cost_center"]
-    made = base.groupby([*keys, "price_id"], as_index=False)["usd"].sum()
-    made["share"] = made["usd"] / made.groupby(keys)["usd"].transform("sum")
-    discounts = lines[off].merge(made.drop(columns="usd"), how="left", on=keys).fillna({"share": 1.0, "price_id": ""})
-    discounts["usd"] *= discounts["share"]
-    keep = ["date", "view", *ABOUT, "price_id"]
-    parts = pd.concat([lines[~of_use & ~off].assign(price_id=""), use, discounts], ignore_index=True)
-    return parts.groupby(keep, as_index=False, sort=True)["usd"].sum()
-
-
-def _price_of(row: Row, of_purchase: dict[tuple[str, str], str], prices: Prices) -> str:
-    """Return the price a line is paid at; empty where its amount is stated."""
-    component, name = row["component"], str(row["contract_id"])
-    if component in BY_CAPEX:
-        return of_purchase.get((name, "machine"), "")
-    if component in ("purchase", "running", "support"):
-        return of_purchase.get((name, "offer" if component == "purchase" else str(component)), "")
-    wanted = {
-        "commitment": f"contract {name}",
-        "power": f"power {name}",
-        "space": f"space {name}",
-        "tokens": f"{name} {row['provider']}",
-    }.get(component, row["price_id"])
-    return wanted if wanted in prices else ""
+            prices[str(key)] = (str(source), pool, str(provider), unit, price, not by_work, "")
+    return prices
 
 
 def _shortfall_lines(agreements: pd.DataFrame, a: LedgerAssumptions) -> pd.DataFrame:

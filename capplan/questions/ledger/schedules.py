@@ -60,6 +60,7 @@ class Entry:
         provider: Who is paid, where that is known.
         account: Account in the ledger; empty = the one of the component.
         bearer: Team and cost centre.
+        price_id: Price that the amount is a quantity of (see `quantity_times_price.Priced`); empty = the amount is stated.
     """
 
     date: pd.Timestamp
@@ -71,6 +72,7 @@ class Entry:
     provider: str = ""
     account: str = ""
     bearer: Bearer = Bearer()
+    price_id: str = ""  #: Price that the amount is a quantity of (see `quantity_times_price.Priced`); empty = it is stated.
 
 
 def month_shares(first: pd.Timestamp, last: pd.Timestamp) -> list[tuple[pd.Timestamp, float]]:
@@ -124,11 +126,6 @@ def months_of_terms(payment_terms_days: int) -> int:
     return -(-payment_terms_days // DAYS_OF_TERMS)
 
 
-def service_months(paid: pd.Series, payment_terms_days: int) -> pd.Series:
-    """Return the months whose invoices are paid on some days (see `paid_on`)."""
-    return (paid.dt.to_period("M") - months_of_terms(payment_terms_days)).dt.to_timestamp()
-
-
 @dataclass(frozen=True)
 class Contract:
     """A contract as finance sees it.
@@ -152,6 +149,7 @@ class Contract:
     payments: tuple[tuple[pd.Timestamp, float], ...] = ()
     status: str = "signed"
     bearer: Bearer = Bearer()
+    price_id: str = ""  #: As of `Entry`.
 
     def fault(self) -> str | None:
         """Say why the contract cannot be booked, or None."""
@@ -183,7 +181,8 @@ class Contract:
         settled = self.upfront_usd + sum(usd for _, usd in self.payments)
         rounded = bool(self.payments) or abs(self.usd - settled) <= ROUNDING_USD
         usd = settled if rounded else self.usd
-        blank = Entry(self.first, "", self.component, self.contract_id, 0.0, self.status, self.provider, bearer=self.bearer)
+        about = self.component, self.contract_id, 0.0, self.status, self.provider
+        blank = Entry(self.first, "", *about, bearer=self.bearer, price_id=self.price_id)
         dated = [(self.upfront_on or self.first, self.upfront_usd), *self.payments]
         found = [replace(blank, date=date, view=view, usd=amount) for date, amount in dated if amount for view in ("billed", "cash")]
         for month, share in month_shares(self.first, self.last):
@@ -231,12 +230,15 @@ KEYS = ["component", "contract_id", "provider", "status", "team", "cost_center",
 
 
 def _framed(entries: Iterable[Entry]) -> pd.DataFrame:
-    """Put entries into a frame: date, view, KEYS, usd."""
+    """Put entries into a frame: date, view, KEYS, price_id, usd."""
     rows = [
-        (e.date, e.view, e.component, e.contract_id, e.provider, e.status, e.bearer.team, e.bearer.cost_center, account_of(e), e.usd)
+        (
+            *(e.date, e.view, e.component, e.contract_id, e.provider, e.status, e.bearer.team, e.bearer.cost_center, account_of(e)),
+            *(e.price_id, e.usd),
+        )
         for e in entries
     ]
-    return pd.DataFrame(rows, columns=["date", "view", *KEYS, "usd"]).astype({"date": "datetime64[ns]", "usd": "float64"})
+    return pd.DataFrame(rows, columns=["date", "view", *KEYS, "price_id", "usd"]).astype({"date": "datetime64[ns]", "usd": "float64"})
 
 
 def account_of(entry: Entry) -> str:
@@ -256,6 +258,19 @@ def payments_by_day(entries: Iterable[Entry]) -> pd.DataFrame:
     frame = _framed(e for e in entries if e.view == "cash")
     frame["date"] = frame["date"].dt.normalize()
     return frame.groupby(["date", *KEYS], as_index=False, sort=True)["usd"].sum()
+
+
+def priced_lines(entries: Iterable[Entry]) -> pd.DataFrame:
+    """Sum entries up by what tells them apart and the price they are paid at.
+
+    Returns:
+        DataFrame: date (day of payment in the view cash, first of the month otherwise), view, component, contract_id, provider, status,
+            team, cost_center, account, price_id, usd.
+    """
+    frame = _framed(entries)
+    months = frame["date"].to_numpy().astype("datetime64[M]").astype("datetime64[ns]")
+    frame["date"] = frame["date"].dt.normalize().where(frame["view"] == "cash", months)
+    return frame.groupby(["date", "view", *KEYS, "price_id"], as_index=False, sort=True)["usd"].sum()
 
 
 def entry_frame(entries: Iterable[Entry], as_of: pd.Timestamp, discount_rate_per_year: float) -> pd.DataFrame:

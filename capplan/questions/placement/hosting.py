@@ -106,8 +106,8 @@ def allowed(jobs: pd.DataFrame, machines: Machines, hosting: Hosting, faults: Fa
     if not jobs["task_id"].duplicated().any():
         wanted = _nodes_wanted(jobs[list(RESOURCES)].to_numpy(dtype=float), capacity)
         for task in np.flatnonzero(~use.any(axis=1)):
-            mine = (members[task], lawful[task], right[task], hours[task], wanted[task])
-            _why_not(jobs.iloc[task], int(task), machines, capacity, size, *mine, faults)
+            mine = Hosting(*(each[task] for each in hosting))
+            faults.add("tasks", int(task) + 1, *_why_not(jobs.iloc[task], machines, capacity, size, mine, wanted[task]))
     return use
 
 
@@ -118,73 +118,34 @@ def _whole(need: Floats, members: Whole, capacity: Floats) -> np.ndarray:
 
 
 def _why_not(
-    job: pd.Series,
-    row: int,
-    machines: Machines,
-    capacity: Floats,
-    size: Whole,
-    members: Whole,
-    lawful: np.ndarray,
-    right: np.ndarray,
-    hours: Floats,
-    wanted: Floats,
-    faults: Faults,
-) -> None:
-    """Say why nothing can host a task: the one reason that holds for the nearest nodes."""
-    name, groups = job["task_id"], machines.groups
-    if not lawful.any():
+    job: pd.Series, machines: Machines, capacity: Floats, size: Whole, mine: Hosting, wanted: Floats
+) -> tuple[str, object, str, str]:
+    """Return why nothing can host a task: column, value, fault and remedy of the one reason that holds for the nearest nodes."""
+    name, groups, able = job["task_id"], machines.groups, mine.right & mine.lawful
+    if not mine.lawful.any():
         homes = {*groups["site"], *groups["geography"]} - {""}
-        faults.add(
-            "tasks", row + 1, "residency", job["residency"], f"{name} must stay where no node is", suggestion(job["residency"], homes)
-        )
-        return
-    if not (right & lawful).any():
-        kinds = set(groups.loc[lawful, "accelerator"]) - {""}
+        return "residency", job["residency"], f"{name} must stay where no node is", suggestion(job["residency"], homes)
+    if not able.any():
+        kinds = set(groups.loc[mine.lawful, "accelerator"]) - {""}
         where = f" in {job['residency']}" if job["residency"] else ""
-        faults.add(
-            "tasks",
-            row + 1,
-            "accelerator",
-            job["accelerator"],
-            f"no node{where} has the accelerator that {name} needs",
-            suggestion(job["accelerator"], kinds) if kinds else "No node has accelerators.",
-        )
-        return
-    able = right & lawful
-    timed = able & np.isfinite(hours)
+        remedy = suggestion(job["accelerator"], kinds) if kinds else "No node has accelerators."
+        return "accelerator", job["accelerator"], f"no node{where} has the accelerator that {name} needs", remedy
+    timed = able & np.isfinite(mine.hours)
     if not timed.any():
-        faults.add(
-            "tasks",
-            row + 1,
-            "duration_hours",
-            None,
-            f"{name} has no duration on any node it may run on",
-            "Give duration_hours, or a row of task_durations for a kind of node it can run on.",
-        )
-        return
-    large = timed & (members > size)
+        remedy = "Give duration_hours, or a row of task_durations for a kind of node it can run on."
+        return "duration_hours", None, f"{name} has no duration on any node it may run on", remedy
+    large = timed & (mine.members > size)
     if large.any():
-        best = int(np.flatnonzero(large)[np.argmax((size / np.maximum(members, 1))[large])])
+        best = int(np.flatnonzero(large)[np.argmax((size / np.maximum(mine.members, 1))[large])])
         group = groups.iloc[best]
-        faults.add(
-            "tasks",
-            row + 1,
-            "accelerators",
-            f"{job['accelerators']:g}",
-            f"the gang {name} needs {members[best]} nodes of kind {group['kind']} in one site, and {group['site']} has {size[best]}",
-            "Make the gang smaller, or add nodes there.",
+        needs = (
+            f"the gang {name} needs {mine.members[best]} nodes of kind {group['kind']} in one site, and {group['site']} has {size[best]}"
         )
-        return
+        return "accelerators", f"{job['accelerators']:g}", needs, "Make the gang smaller, or add nodes there."
     over = np.where(np.isfinite(wanted), wanted, 1e9).max(axis=1)
     best = int(np.flatnonzero(timed)[np.argmin(over[timed])])
     short = int(np.argmax(np.where(np.isfinite(wanted[best]), wanted[best], 1e9)))
     resource, node = RESOURCES[short], machines.nodes["node"].iloc[machines.members[best][0]]
-    has = capacity[best, short]
-    faults.add(
-        "tasks",
-        row + 1,
-        resource,
-        f"{job[resource]:g}",
-        f"no node can host {name}: the nearest, {node}, has {'no' if has == 0 else f'{has:g}'} {WORDS[resource]}",
-        "Ask for less, or add a node that has it.",
-    )
+    has = "no" if capacity[best, short] == 0 else f"{capacity[best, short]:g}"
+    nearest = f"no node can host {name}: the nearest, {node}, has {has} {WORDS[resource]}"
+    return resource, f"{job[resource]:g}", nearest, "Ask for less, or add a node that has it."

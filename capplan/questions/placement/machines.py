@@ -137,17 +137,8 @@ def profiles_of(machines: Machines) -> Profiles:
     return Profiles(times, free, gone, count)
 
 
-def links_of(machines: Machines, links: pd.DataFrame, a: PlacementAssumptions, faults: Faults) -> Links:
-    """Find the bandwidth, latency and price between any two nodes: the most specific row of the table, or the default of its level.
-
-    A row holds in both directions, unless another one states the way back. Between sites there is no default: what no row joins, no data
-    can pass.
-    """
-    nodes = machines.nodes
-    levels = (
-        dict.fromkeys(nodes["site"], "site") | dict.fromkeys(nodes["rack"], "rack") | dict.fromkeys((*nodes["row"], *nodes["node"]), "node")
-    )
-    named: set[str] = set()
+def _check_links(links: pd.DataFrame, levels: dict[str, str], faults: Faults) -> None:
+    """Note links of what is no place, and those that stand there twice."""
     for column in ("from_place", "to_place"):
         for row in np.flatnonzero(~links[column].isin(levels.keys())):
             faults.add(
@@ -158,7 +149,6 @@ def links_of(machines: Machines, links: pd.DataFrame, a: PlacementAssumptions, f
                 "must be a node, a rack (domain) or a site of nodes",
                 suggestion(links[column].iloc[row], levels),
             )
-        named |= {name for name in links[column] if levels.get(name) == "node"}
     for row in np.flatnonzero(links.duplicated(["from_place", "to_place"])):
         faults.add(
             "links",
@@ -168,6 +158,20 @@ def links_of(machines: Machines, links: pd.DataFrame, a: PlacementAssumptions, f
             "stands there more than once",
             "Keep one row.",
         )
+
+
+def links_of(machines: Machines, links: pd.DataFrame, a: PlacementAssumptions, faults: Faults) -> Links:
+    """Find the bandwidth, latency and price between any two nodes: the most specific row of the table, or the default of its level.
+
+    A row holds in both directions, unless another one states the way back. Between sites there is no default: what no row joins, no data
+    can pass.
+    """
+    nodes = machines.nodes
+    levels = (
+        dict.fromkeys(nodes["site"], "site") | dict.fromkeys(nodes["rack"], "rack") | dict.fromkeys((*nodes["row"], *nodes["node"]), "node")
+    )
+    _check_links(links, levels, faults)
+    named = {name for column in ("from_place", "to_place") for name in links[column] if levels.get(name) == "node"}
     # nodes that no link names are alike within their rack
     own = np.where(nodes["node"].isin(named) | nodes["row"].isin(named), nodes["node"], "")
     where = list(zip(nodes["site"], nodes["rack"], nodes["row"].where(own != "", ""), own, strict=True))

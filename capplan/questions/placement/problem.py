@@ -83,10 +83,9 @@ def build(
     between = links_of(machines, frames["links"], a, faults)
     check_durations(frames["task_durations"], machines, faults)
     hosting = hosting_of(jobs, frames["task_durations"], machines, a)
-    use = allowed(jobs, machines, hosting, faults)
     gigabytes = joined["data_gb"].fillna(joined["from_task"].map(jobs.drop_duplicates("task_id").set_index("task_id")["output_gb"]))
     joined = joined.assign(data_gb=gigabytes.astype(float))
-    return _arrays(jobs, joined, machines, between, hosting, use, a, origin, faults)
+    return _arrays(jobs, joined, machines, between, hosting, a, faults)
 
 
 def _with_added(nodes: pd.DataFrame, a: PlacementAssumptions, faults: Faults) -> pd.DataFrame:
@@ -115,17 +114,10 @@ def with_node(nodes: pd.DataFrame, kind: str, count: int) -> pd.DataFrame:
 
 
 def _arrays(
-    jobs: pd.DataFrame,
-    edges: pd.DataFrame,
-    machines: Machines,
-    links: Links,
-    hosting: Hosting,
-    use: np.ndarray,
-    a: PlacementAssumptions,
-    origin: pd.Timestamp,
-    faults: Faults,
+    jobs: pd.DataFrame, edges: pd.DataFrame, machines: Machines, links: Links, hosting: Hosting, a: PlacementAssumptions, faults: Faults
 ) -> Problem:
     """Put everything into the arrays of the scheduler."""
+    origin, use = instant(a.placement_start or a.as_of), allowed(jobs, machines, hosting, faults)
     hours, members = np.where(use, hosting.hours, 0.0), np.where(use, hosting.members, 0)
     number = {name: at for at, name in enumerate(jobs["task_id"])}
     begin, end = (edges[column].map(number).to_numpy(dtype=np.int64) for column in ("from_task", "to_task"))
@@ -146,8 +138,6 @@ def _arrays(
             f"No price is known of {', '.join(dict.fromkeys(machines.groups.loc[np.isnan(price), 'kind']))}; their hours count as free."
         )
     usd = np.nan_to_num(price)[None, :] * hours * members * dominant(need, members, machines)
-    nodes = np.concatenate(machines.members).astype(np.int64)
-    bounds = np.concatenate([[0], np.cumsum([len(inside) for inside in machines.members])]).astype(np.int64)
     free = np.full(count, np.inf)
     work = Work(
         need,
@@ -162,8 +152,19 @@ def _arrays(
         np.ascontiguousarray(members),
         np.array([ACCELERATORS], dtype=np.int64),
     )
+    edges = edges.iloc[by_end].reset_index(drop=True)
+    ground = _ground(machines, links, a)
+    return Problem(
+        jobs, edges, machines, links, work, ground, profiles_of(machines), due, sorted_tasks(before, source), origin, tuple(notes), hosting
+    )
+
+
+def _ground(machines: Machines, links: Links, a: PlacementAssumptions) -> Ground:
+    """Put nodes and links into arrays."""
+    nodes = np.concatenate(machines.members).astype(np.int64)
+    bounds = np.concatenate([[0], np.cumsum([len(inside) for inside in machines.members])]).astype(np.int64)
     inside = BITS / a.node_gbit_per_second / SECONDS if a.node_gbit_per_second else 0.0
-    ground = Ground(
+    return Ground(
         bounds,
         nodes,
         links.place,
@@ -173,10 +174,6 @@ def _arrays(
         links.link,
         np.array([inside]),
         np.array([int(a.shared_links)], dtype=np.int64),
-    )
-    edges = edges.iloc[by_end].reset_index(drop=True)
-    return Problem(
-        jobs, edges, machines, links, work, ground, profiles_of(machines), due, sorted_tasks(before, source), origin, tuple(notes), hosting
     )
 
 

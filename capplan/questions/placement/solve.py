@@ -6,7 +6,7 @@ import numpy as np
 
 from capplan.book.assumptions.placement import PlacementAssumptions
 from capplan.questions.placement.goals import Goal, Span, least, simple_bound
-from capplan.questions.placement.methods import CHEAPEST, HEURISTICS, Found, Ranked, draws, free_from, ranked, run
+from capplan.questions.placement.methods import CHEAPEST, HEURISTICS, Found, draws, free_from, ranked, run
 from capplan.questions.placement.problem import Problem
 from capplan.questions.placement.ranks import by_rank
 from capplan.questions.placement.search import PROVEN, prove
@@ -37,18 +37,11 @@ def quick(problem: Problem, goal: Goal, span: Span, a: PlacementAssumptions, tri
     more: list[Found] = []
     if not goal.timed:
         more.append(run(problem, by_rank(problem, known.up), CHEAPEST, limit=limit if goal.kind == "cost_under_deadline" else None))
-    more += _until(problem, goal, span, known, a, tries, limit, [*by_method.values(), *more])
+    best = min(goal.key(problem, found)[:2] for found in (*by_method.values(), *more))
+    # No draws where one of the schedules at hand is as good as any can be.
+    if best[0] > 0 or best[1] - simple_bound(problem, goal, span) > max(a.proof_gap_share, PROVEN) * max(abs(best[1]), PROVEN):
+        more += draws(problem, known, _towards(goal), a.seed, tries, limit if goal.kind == "cost_under_deadline" else None, not goal.timed)
     return by_method, more
-
-
-def _until(
-    problem: Problem, goal: Goal, span: Span, known: Ranked, a: PlacementAssumptions, tries: int, limit: np.ndarray, have: list[Found]
-) -> list[Found]:
-    """Draw schedules unless one of those at hand is already as good as any can be."""
-    best = min(goal.key(problem, found)[:2] for found in have)
-    if best[0] == 0 and best[1] - simple_bound(problem, goal, span) <= max(a.proof_gap_share, PROVEN) * max(abs(best[1]), PROVEN):
-        return []
-    return draws(problem, known, _towards(goal), a.seed, tries, limit if goal.kind == "cost_under_deadline" else None, not goal.timed)
 
 
 def _towards(goal: Goal) -> np.ndarray:

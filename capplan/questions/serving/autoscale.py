@@ -40,122 +40,118 @@ class Replay:
     notes: tuple[str, ...]  #: What was simplified.
 
 
-def replay_trace(
-    arrivals_seconds: np.ndarray,
-    services_seconds: np.ndarray,
-    slots: int,
-    accelerators: int,
-    floor_replicas: np.ndarray,
-    allowed_seconds: float,
-    a: ServingAssumptions,
-    *,
-    reactive: bool = True,
-    weight: int = 1,
-    small_cost_share: float | None = None,
-) -> Replay:
-    """Say how many requests a fleet answers in time over a trace, and how many accelerator-hours it takes.
-
-    Args:
-        arrivals_seconds, services_seconds: Instants of arrival from the start of the trace, ascending, and the time each request holds a
-            slot.
-        slots: Requests one replica serves at once.
-        floor_replicas: Replicas the fleet never falls below, one number an hour of the trace (a schedule); ordered a cold start ahead.
-        allowed_seconds: Wait within which a request still meets its target.
-        a: Assumptions: cold start, warm pool, quota, headroom, spare replicas, rhythm of the autoscaler, admission rule.
-        reactive: Does the fleet grow with the load? Without it only the schedule counts.
-        weight: Requests each row of the trace stands for.
-        small_cost_share: Accelerator time of a routed request over that of one here; the assumption where none is given.
-
-    Raises:
-        CapplanError: If the trace is out of order or longer than the schedule, a replica has no slot, or the quota holds no replica.
-    """
-    arrivals, services = np.asarray(arrivals_seconds, dtype=float), np.asarray(services_seconds, dtype=float)
-    floor = np.asarray(floor_replicas, dtype=np.int64)
-    if len(arrivals) != len(services) or (np.diff(arrivals) < 0).any() or (services < 0).any():
-        raise CapplanError("a replay needs one service time from 0 on for each request, and arrivals in ascending order")
-    if slots < 1 or accelerators < 1 or len(floor) == 0 or (floor < 0).any():
-        raise CapplanError("a replay needs replicas with at least one slot and one accelerator, and a floor from 0 on for every hour")
-    if len(arrivals) and (arrivals[0] < 0 or arrivals[-1] > len(floor) * SECONDS_PER_HOUR):
-        raise CapplanError(
-            f"the trace runs from {arrivals[0]:,.0f} to {arrivals[-1]:,.0f} s, the schedule holds {len(floor)} hours from 0 on; give one"
-            " number of replicas for each hour"
-        )
-    quota = _quota(a, accelerators)
-    mean = float(services.mean()) if len(services) else 1.0
-    step = _step(mean, len(floor))
-    look = max(1, round(a.autoscale_seconds / step))
-    waits, paid, serving = replay_kernel.compiled()(
-        arrivals,
-        services,
-        np.minimum(floor, quota),
-        step,
-        int(slots),
-        reactive,
-        float(a.headroom_share),
-        int(a.spare_replicas),
-        int(a.warm_replicas) if reactive else 0,
-        quota,
-        round(a.cold_start_seconds / step),
-        look,
-        max(1, math.ceil(a.scale_down_seconds / (look * step))),
-        RULES[a.admission_rule],
-        float(a.admission_wait_seconds),
-        max(mean, 1e-9),
-    )
-    share = a.small_model_cost_share if small_cost_share is None else small_cost_share
-    routed_hours = float(services[waits == replay_kernel.ROUTED].sum()) / slots * accelerators * share / SECONDS_PER_HOUR
-    hours = _hours(arrivals, waits, paid, serving, step, len(floor), accelerators, allowed_seconds, weight)
-    count = max(1, len(arrivals))
-    notes = (
-        (f"Each request drawn stands for {weight} requests on as many fewer slots; waits come out a little too long.",)
-        if weight > 1
-        else ()
-    )
-    return Replay(
-        hours=hours,
-        minutes=_minutes(arrivals, paid, serving, step, weight),
-        slo_share=_met(waits, allowed_seconds).sum() / count if len(arrivals) else 1.0,
-        shed_share=float((waits == replay_kernel.SHED).sum()) / count,
-        routed_share=float((waits == replay_kernel.ROUTED).sum()) / count,
-        accelerator_hours=float(hours["accelerator_hours"].sum()) + routed_hours,
-        requests=float(len(arrivals) * weight),
-        notes=notes,
-    )
-
-
 @dataclass(frozen=True)
 class Day:
-    """Requests of a day, drawn once and replayed under several policies."""
+    """Requests of a day or of another trace, to be replayed under several policies."""
 
-    #: arrivals_seconds, services_seconds: Instants of arrival, and the time each request holds its slot.
-    arrivals_seconds: np.ndarray
-    services_seconds: np.ndarray
-    #: slots, accelerators: Slots and accelerators of a replica.
-    slots: int
-    accelerators: int
+    arrivals_seconds: np.ndarray  #: Instants of arrival from the start of the trace, ascending.
+    services_seconds: np.ndarray  #: The time each request holds its slot.
+    slots: int  #: Requests one replica serves at once.
+    accelerators: int  #: Accelerators of a replica.
     allowed_seconds: float  #: Wait within which a request meets its target.
-    weight: int  #: Requests each drawn one stands for; the slots are as many fewer.
-    cells: int  #: Equal parts the traffic and its fleet are divided into, of which one is replayed.
-    hours: int  #: Hours of the trace.
+    weight: int = 1  #: Requests each drawn one stands for; the slots are as many fewer.
+    cells: int = 1  #: Equal parts the traffic and its fleet are divided into, of which one is replayed.
 
     def replay(
         self, floor_replicas: np.ndarray, a: ServingAssumptions, *, reactive: bool = True, small_cost_share: float | None = None
     ) -> Replay:
-        """Replay the day under a policy (see `replay_trace`)."""
-        quota = a.quota_accelerators
-        one = replay_trace(
-            self.arrivals_seconds,
-            self.services_seconds,
-            self.slots,
-            self.accelerators,
-            -(-np.asarray(floor_replicas) // self.cells),
-            self.allowed_seconds,
-            a if self.cells == 1 or quota is None else a.model_copy(update={"quota_accelerators": quota / self.cells}),
-            reactive=reactive,
-            weight=self.weight,
-            small_cost_share=small_cost_share,
+        """Say how many requests a fleet answers in time, and how many accelerator-hours it takes.
+
+        Args:
+            floor_replicas: Replicas the fleet never falls below, one number an hour of the trace (a schedule); ordered a cold start ahead.
+            reactive: Does the fleet grow with the load? Without it only the schedule counts.
+            small_cost_share: Accelerator time of a routed request over that of one here; the assumption where none is given.
+
+        Raises:
+            CapplanError: If the trace is out of order or longer than the schedule, a replica has no slot, or the quota holds no replica.
+        """
+        if self.cells > 1 and a.quota_accelerators is not None:
+            a = a.model_copy(update={"quota_accelerators": a.quota_accelerators / self.cells})
+        floor = np.asarray(-(-np.asarray(floor_replicas) // self.cells), dtype=np.int64)
+        self._check(floor)
+        arrivals, services = np.asarray(self.arrivals_seconds, dtype=float), np.asarray(self.services_seconds, dtype=float)
+        mean = float(services.mean()) if len(services) else 1.0
+        step = _step(mean, len(floor))
+        waits, paid, serving = self._replayed(arrivals, services, floor, step, reactive, a)
+        share = a.small_model_cost_share if small_cost_share is None else small_cost_share
+        routed = float(services[waits == replay_kernel.ROUTED].sum()) / self.slots * self.accelerators * share / SECONDS_PER_HOUR
+        hours = self._by_hour(arrivals, waits, paid, serving, step)
+        count = max(1, len(arrivals))
+        drawn = f"Each request drawn stands for {self.weight} requests on as many fewer slots; waits come out a little too long."
+        one = Replay(
+            hours=hours,
+            minutes=_minutes(arrivals, paid, serving, step, self.weight),
+            slo_share=_met(waits, self.allowed_seconds).sum() / count if len(arrivals) else 1.0,
+            shed_share=float((waits == replay_kernel.SHED).sum()) / count,
+            routed_share=float((waits == replay_kernel.ROUTED).sum()) / count,
+            accelerator_hours=float(hours["accelerator_hours"].sum()) + routed,
+            requests=float(len(arrivals) * self.weight),
+            notes=(drawn,) if self.weight > 1 else (),
         )
         return one if self.cells == 1 else _whole(one, self.cells)
+
+    def _check(self, floor: np.ndarray) -> None:
+        """Refuse a trace or a schedule that cannot be replayed."""
+        arrivals, services = np.asarray(self.arrivals_seconds, dtype=float), np.asarray(self.services_seconds, dtype=float)
+        if len(arrivals) != len(services) or (np.diff(arrivals) < 0).any() or (services < 0).any():
+            raise CapplanError("a replay needs one service time from 0 on for each request, and arrivals in ascending order")
+        if self.slots < 1 or self.accelerators < 1 or len(floor) == 0 or (floor < 0).any():
+            raise CapplanError("a replay needs replicas with at least one slot and one accelerator, and a floor from 0 on for every hour")
+        if len(arrivals) and (arrivals[0] < 0 or arrivals[-1] > len(floor) * SECONDS_PER_HOUR):
+            raise CapplanError(
+                f"the trace runs from {arrivals[0]:,.0f} to {arrivals[-1]:,.0f} s, the schedule holds {len(floor)} hours from 0 on; give"
+                " one number of replicas for each hour"
+            )
+
+    def _replayed(
+        self, arrivals: np.ndarray, services: np.ndarray, floor: np.ndarray, step: float, reactive: bool, a: ServingAssumptions
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Run the compiled replay: wait of each request, and replicas paid and serving by step."""
+        quota, look = _quota(a, self.accelerators), max(1, round(a.autoscale_seconds / step))
+        return replay_kernel.compiled()(
+            arrivals,
+            services,
+            np.minimum(floor, quota),
+            step,
+            int(self.slots),
+            reactive,
+            float(a.headroom_share),
+            int(a.spare_replicas),
+            int(a.warm_replicas) if reactive else 0,
+            quota,
+            round(a.cold_start_seconds / step),
+            look,
+            max(1, math.ceil(a.scale_down_seconds / (look * step))),
+            RULES[a.admission_rule],
+            float(a.admission_wait_seconds),
+            max(float(services.mean()) if len(services) else 1.0, 1e-9),
+        )
+
+    def _by_hour(self, arrivals: np.ndarray, waits: np.ndarray, paid: np.ndarray, serving: np.ndarray, step: float) -> pd.DataFrame:
+        """Sum a replay up by hours."""
+        count = round(len(paid) * step / SECONDS_PER_HOUR)
+        of = np.minimum((arrivals // SECONDS_PER_HOUR).astype(int), count - 1)
+        edges = np.searchsorted(of, np.arange(count + 1))
+        paid_by_hour, serving_by_hour = paid.reshape(count, -1), serving.reshape(count, -1)
+        met = _met(waits, self.allowed_seconds)
+        rows = []
+        for hour in range(count):
+            part = slice(edges[hour], edges[hour + 1])
+            own = waits[part][waits[part] >= 0]
+            size = max(1, edges[hour + 1] - edges[hour])
+            rows.append(
+                {
+                    "hour": hour,
+                    "requests": float((edges[hour + 1] - edges[hour]) * self.weight),
+                    "slo_share": float(met[part].sum()) / size if edges[hour + 1] > edges[hour] else 1.0,
+                    "shed_share": float((waits[part] == replay_kernel.SHED).sum()) / size,
+                    "routed_share": float((waits[part] == replay_kernel.ROUTED).sum()) / size,
+                    "wait_p95_seconds": float(np.quantile(own, 0.95)) if len(own) else 0.0,
+                    "replicas": int(serving_by_hour[hour].max()),
+                    "accelerator_hours": float(paid_by_hour[hour].sum() * step / SECONDS_PER_HOUR * self.accelerators),
+                }
+            )
+        return pd.DataFrame(rows)
 
 
 def drawn_day(
@@ -179,7 +175,7 @@ def drawn_day(
     arrivals = drawn_arrivals(rates_per_second / (weight * cells), a.arrival_cv2, rng)
     services = drawn_services(held_seconds(point, output_tokens), a.service_cv2, len(arrivals), rng)
     allowed = allowed_wait(point, first_token_seconds)
-    return Day(arrivals, services, slots // weight, int(point["accelerators"]), allowed, weight, cells, len(rates_per_second) // 60)
+    return Day(arrivals, services, slots // weight, int(point["accelerators"]), allowed, weight, cells)
 
 
 def _whole(one: Replay, cells: int) -> Replay:
@@ -219,42 +215,6 @@ def _step(mean_seconds: float, hours: int) -> float:
 def _met(waits: np.ndarray, allowed_seconds: float) -> np.ndarray:
     """Tell which requests were answered in time, be it by the smaller model."""
     return ((waits >= 0) & (waits <= allowed_seconds)) | (waits == replay_kernel.ROUTED)
-
-
-def _hours(
-    arrivals: np.ndarray,
-    waits: np.ndarray,
-    paid: np.ndarray,
-    serving: np.ndarray,
-    step: float,
-    count: int,
-    accelerators: int,
-    allowed_seconds: float,
-    weight: int,
-) -> pd.DataFrame:
-    """Sum a replay up by hours."""
-    of = np.minimum((arrivals // SECONDS_PER_HOUR).astype(int), count - 1)
-    edges = np.searchsorted(of, np.arange(count + 1))
-    paid_by_hour, serving_by_hour = paid.reshape(count, -1), serving.reshape(count, -1)
-    met = _met(waits, allowed_seconds)
-    rows = []
-    for hour in range(count):
-        part = slice(edges[hour], edges[hour + 1])
-        own = waits[part][waits[part] >= 0]
-        size = max(1, edges[hour + 1] - edges[hour])
-        rows.append(
-            {
-                "hour": hour,
-                "requests": float((edges[hour + 1] - edges[hour]) * weight),
-                "slo_share": float(met[part].sum()) / size if edges[hour + 1] > edges[hour] else 1.0,
-                "shed_share": float((waits[part] == replay_kernel.SHED).sum()) / size,
-                "routed_share": float((waits[part] == replay_kernel.ROUTED).sum()) / size,
-                "wait_p95_seconds": float(np.quantile(own, 0.95)) if len(own) else 0.0,
-                "replicas": int(serving_by_hour[hour].max()),
-                "accelerator_hours": float(paid_by_hour[hour].sum() * step / SECONDS_PER_HOUR * accelerators),
-            }
-        )
-    return pd.DataFrame(rows)
 
 
 def _minutes(arrivals: np.ndarray, paid: np.ndarray, serving: np.ndarray, step: float, weight: int) -> pd.DataFrame:

@@ -93,31 +93,9 @@ def build_market(problem: Problem, accelerators: Iterable[str], named_places: It
     Raises:
         CapplanError: If an offer cannot be priced, an excluded offer or a SKU is unknown, or a contract does nothing.
     """
-    a, skus, sites = problem.assumptions, problem.skus, problem.sites
-    table = completed(problem.offers, "offers")
-    machines = completed(skus, "skus").set_index("sku")
-    unknown = [name for name in a.excluded_offers if name not in set(table["offer_id"])]
-    if unknown:
-        raise CapplanError(f"excluded_offers names {unknown[0]!r}, which is no offer; {nearest(unknown[0], table['offer_id'])}")
-    provider = table["sku"].map(machines["provider"])
-    runs = set(accelerators)
-    wanted = ~table["offer_id"].isin(a.excluded_offers) & (
-        table["sku"].map(machines["accelerator"]).isin(runs) | ~table["sku"].isin(machines.index)
-    )
-    if a.providers:
-        wanted &= provider.isin(a.providers)
-    if a.geographies:
-        wanted &= table["geography"].isin(a.geographies)
-    table = table[wanted].reset_index(drop=True)
-    prices = price_hours(skus, table, a, sites, problem.offer_payments)
-    extra = (
-        "lot_machines minimum_lots maximum_lots lead_time_days_p50 lead_time_days_p90 available_from available_to discounts plan_id"
-        " guarantees_capacity quote_expires upfront_share capex_usd"
-    ).split()
-    priced = pd.concat([prices, table[extra]], axis=1)
-    priced["list_usd_per_hour"] = table["usd_per_hour"] * a.price_factor
-    priced["power_kw"] = priced["sku"].map(machines["power_kw"]).astype(float)
-
+    a, sites, machines = problem.assumptions, problem.sites, completed(problem.skus, "skus").set_index("sku")
+    table = _wanted_offers(problem, machines, set(accelerators))
+    priced = _priced(problem, table, machines)
     exact = set(named_places)
     geography = dict(zip(table["region"], table["geography"], strict=True))
     if sites is not None and not sites.empty:
@@ -156,6 +134,37 @@ def build_market(problem: Problem, accelerators: Iterable[str], named_places: It
     said = [*path_notes(problem.price_paths, priced), *arrival_notes(arrivals, set(priced["sku"].map(machines["accelerator"])))]
     notes = [*_notes(holdings, geography, table), *said]
     return Market(pools, contracts, holdings, tuple(notes), PriceMoves(problem.price_paths, arrivals))
+
+
+def _wanted_offers(problem: Problem, machines: pd.DataFrame, runs: set[str]) -> pd.DataFrame:
+    """Return the offers that may be bought, of accelerators on which some of the work runs."""
+    a, table = problem.assumptions, completed(problem.offers, "offers")
+    unknown = [name for name in a.excluded_offers if name not in set(table["offer_id"])]
+    if unknown:
+        raise CapplanError(f"excluded_offers names {unknown[0]!r}, which is no offer; {nearest(unknown[0], table['offer_id'])}")
+    provider = table["sku"].map(machines["provider"])
+    wanted = ~table["offer_id"].isin(a.excluded_offers) & (
+        table["sku"].map(machines["accelerator"]).isin(runs) | ~table["sku"].isin(machines.index)
+    )
+    if a.providers:
+        wanted &= provider.isin(a.providers)
+    if a.geographies:
+        wanted &= table["geography"].isin(a.geographies)
+    return table[wanted].reset_index(drop=True)
+
+
+def _priced(problem: Problem, table: pd.DataFrame, machines: pd.DataFrame) -> pd.DataFrame:
+    """Price offers, with what else of them a purchase depends on."""
+    a = problem.assumptions
+    prices = price_hours(problem.skus, table, a, problem.sites, problem.offer_payments)
+    extra = (
+        "lot_machines minimum_lots maximum_lots lead_time_days_p50 lead_time_days_p90 available_from available_to discounts plan_id"
+        " guarantees_capacity quote_expires upfront_share capex_usd"
+    ).split()
+    priced = pd.concat([prices, table[extra]], axis=1)
+    priced["list_usd_per_hour"] = table["usd_per_hour"] * a.price_factor
+    priced["power_kw"] = priced["sku"].map(machines["power_kw"]).astype(float)
+    return priced
 
 
 def _reachable(problem: Problem, pools: pd.DataFrame) -> np.ndarray:

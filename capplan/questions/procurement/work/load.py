@@ -76,25 +76,8 @@ def lay_out(
             row, or a row needs more accelerators than can be meant.
     """
     notes: list[str] = []
-    wrong = demand[~((demand["work_per_hour"] >= 0) & np.isfinite(demand["work_per_hour"]))]
-    if len(wrong):
-        row = wrong.iloc[0]
-        raise CapplanError(
-            f"demand of class {row['class']!r} in {row['quarter']}, path {row['path']}, is {row['work_per_hour']}; demand is 0 or more."
-            " Correct its source"
-        )
-    pace = speeds["work_per_accelerator_hour"].astype(float)
-    slow = speeds[~((pace > 0) & np.isfinite(pace)) & speeds["class"].isin(demand["class"])]
-    if len(slow):
-        row = slow.iloc[0]
-        raise CapplanError(
-            f"class {row['class']!r} does {row['work_per_accelerator_hour']} an hour on {row['accelerator']}; work_per_accelerator_hour is"
-            " above 0. Correct its speed, or delete it where the class does not run there"
-        )
     known = classes.set_index("class")
-    missing = sorted(set(demand["class"]) - set(known.index))
-    if missing:
-        raise CapplanError(f"demand names the class {missing[0]!r}, which the classes do not have; add its workload")
+    _refuse(demand, speeds, known)
     calls_only = sorted(name for name in set(demand["class"]) if known.at[name, "api"] == "api")
     if calls_only:
         notes.append(f"{', '.join(calls_only)}: served by a model API only, so no accelerators are planned for it.")
@@ -130,6 +113,28 @@ def lay_out(
     notes += _cheap_to_miss(rows, speed, market)
     egress = egress_usd(rows, classes, speed, market.pools, egress_prices)
     return Work(rows, speed, egress, points[present].reset_index(drop=True), load[present], paths, tuple(notes))
+
+
+def _refuse(demand: pd.DataFrame, speeds: pd.DataFrame, known: pd.DataFrame) -> None:
+    """Refuse demand below 0, speeds that are none, and classes that nobody knows."""
+    wrong = demand[~((demand["work_per_hour"] >= 0) & np.isfinite(demand["work_per_hour"]))]
+    if len(wrong):
+        row = wrong.iloc[0]
+        raise CapplanError(
+            f"demand of class {row['class']!r} in {row['quarter']}, path {row['path']}, is {row['work_per_hour']}; demand is 0 or more."
+            " Correct its source"
+        )
+    pace = speeds["work_per_accelerator_hour"].astype(float)
+    slow = speeds[~((pace > 0) & np.isfinite(pace)) & speeds["class"].isin(demand["class"])]
+    if len(slow):
+        row = slow.iloc[0]
+        raise CapplanError(
+            f"class {row['class']!r} does {row['work_per_accelerator_hour']} an hour on {row['accelerator']}; work_per_accelerator_hour is"
+            " above 0. Correct its speed, or delete it where the class does not run there"
+        )
+    missing = sorted(set(demand["class"]) - set(known.index))
+    if missing:
+        raise CapplanError(f"demand names the class {missing[0]!r}, which the classes do not have; add its workload")
 
 
 def _paths(demand: pd.DataFrame) -> pd.DataFrame:
