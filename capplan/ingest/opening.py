@@ -246,11 +246,11 @@ class Sheet:
             opener = gzip.open if name.endswith(".gz") else open
             try:
                 with opener(self.file, "rb") as raw:
-                    head = raw.read(4)
+                    head = raw.read(8)
             except gzip.BadGzipFile:
                 self.refuse("the name ends in .gz but the content is not compressed", "Rename the file.")
             if b"\x00" in head and not head.startswith(tuple(MARKS)):
-                self.refuse("the file is binary, not CSV", "Give a CSV file, or a Parquet file whose name ends in .parquet.")
+                self.refuse("the file is binary, not CSV", "Give a CSV file (save a sheet as one), or Parquet, named .parquet.")
             found = next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), "utf-8")
             self.encoding = found if self.options.encoding == "auto" else self.options.encoding
             for file in self.files:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import zipfile
 
 import pytest
 
@@ -79,4 +80,12 @@ def test_a_file_that_may_not_be_read_is_named(book, tmp_path, monkeypatch):
 
     monkeypatch.setattr(delivery, "digest_of", refuse)
     with pytest.raises(CapplanError, match=r"b\.csv cannot be read: Permission denied"):
+        ingest("requests", path, book)
+
+
+def test_a_workbook_is_told_to_be_saved_as_csv(book, tmp_path):
+    path = tmp_path / "log.xlsx"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("xl/worksheets/sheet1.xml", "<sheet/>")
+    with pytest.raises(CapplanError, match=r"binary, not CSV\. Give a CSV file \(save a sheet as one\)"):
         ingest("requests", path, book)

@@ -555,6 +555,11 @@ def test_every_layout_holds_the_same_budget(made, currency):
     assert found["oracle_epm"]["Point-of-View"].str.contains(",FY28,").any()
     march = table.loc[table["month"] == "2027-03", "amount"].sum()
     assert found["adaptive"]["Mar 2027"].sum() == pytest.approx(march, abs=CENT)
+    # an account of which a month has nothing has nothing there
+    holes = table[(table["account"] != table["account"].iloc[0]) | (table["month"] != "2027-03")]
+    assert len(holes) < len(table)
+    for name in ("adaptive", "oracle_epm"):
+        assert layouts(holes)[name].select_dtypes("number").to_numpy().sum() == pytest.approx(holes["amount"].sum(), abs=CENT), name
 
 
 def test_an_account_map_says_the_accounts_and_must_be_whole(made):

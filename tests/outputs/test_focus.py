@@ -109,6 +109,16 @@ def test_hours_are_those_that_run_and_those_that_stand_idle(made):
     assert under_plan["ConsumedQuantity"].sum() == pytest.approx(discounted_hours(plan)["discounted_accelerator_hours"].sum())
 
 
+def test_hours_of_a_contract_are_at_list_what_they_cost_on_demand(made):
+    plan, rows = made
+    used = rows[rows["CommitmentDiscountCategory"].eq("Usage") & rows["ConsumedQuantity"].gt(0)]
+    on_demand = plan.prices.set_index("offer_id").at["od", "billed_usd_per_accelerator_hour"]
+    assert len(used)
+    if plan.scenario.currency == "USD":
+        np.testing.assert_allclose(used["ListUnitPrice"].astype(float), on_demand)
+    np.testing.assert_allclose(used["ListCost"].astype(float), used["ListUnitPrice"].astype(float) * used["PricingQuantity"].astype(float))
+
+
 def test_a_contract_costs_over_its_term_what_is_billed_for_it(made):
     plan, rows = made
     own = rows[rows["CommitmentDiscountId"] == "c4"]
