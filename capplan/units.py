@@ -11,6 +11,8 @@ HOURS_PER_AVERAGE_MONTH = HOURS_PER_YEAR / 12
 DAYS_PER_MONTH = 365 / 12
 #: A quarter of this century or the next: beyond that a year is a slip.
 QUARTER_PATTERN = r"^2[01]\d{2}Q[1-4]$"
+#: A currency by its three letters.
+CURRENCY_PATTERN = r"^[A-Z]{3}$"
 
 
 def is_quarter(label: str) -> bool:

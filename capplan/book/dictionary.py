@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+from capplan.book.allowed import form_words
 from capplan.book.places import shipped
 from capplan.book.scenario import (
     Change,
@@ -116,7 +117,7 @@ def _limits(field: Any) -> str:
     """Say in words what an assumption may be."""
     words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
     found = [f"{words[name]} {getattr(item, name):g}" for item in field.metadata for name in words if getattr(item, name, None) is not None]
-    found += [f"of the form {item.pattern}" for item in field.metadata if getattr(item, "pattern", None)]
+    found += [form_words(item.pattern) for item in field.metadata if getattr(item, "pattern", None)]
     choices = [str(choice) for choice in get_args(field.annotation) if isinstance(choice, str)]
     return " or ".join(choices) if choices else " and ".join(found)
 

@@ -347,7 +347,7 @@ def _remedy(column: Column, value: str) -> str:
     allowed = next((rule.removeprefix("one of ").split(", ") for rule in column.rules if rule.startswith("one of ")), None)
     if allowed and value:
         return sentence(nearest(value, allowed))
-    if any("Q[1-4]" in rule for rule in column.rules):
+    if any(rule.startswith("a quarter") for rule in column.rules):
         return "Write quarters like 2027Q1; there are Q1 to Q4."
     return f"Correct it: {column.meaning}"
 

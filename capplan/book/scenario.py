@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from pydantic import ValidationError, field_validator, model_validator
 
+from capplan.book.allowed import fault_words
 from capplan.book.assumptions.base import Section, Timeline, assumption
 from capplan.book.assumptions.cluster import ClusterAssumptions
 from capplan.book.assumptions.crossover import CrossoverAssumptions
@@ -149,7 +150,7 @@ def build_scenario(values: dict[str, Any], where: str = "scenario") -> Scenario:
         for item in error.errors():
             place = ".".join(str(part) for part in item["loc"])
             shown = f"{place} = {shortened(repr(item['input']))}: " if place else ""
-            faults.append(f"{shown}{shortened(item['msg'].removeprefix('Value error, '), 500)}")
+            faults.append(f"{shown}{shortened(fault_words(item), 500)}")
     if faults or scenario is None:
         raise ScenarioError(f"{where}: " + "; ".join(faults))
     return scenario

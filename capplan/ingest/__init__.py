@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 from pydantic import ValidationError
 
+from capplan.book.allowed import fault_words
 from capplan.errors import BookError, CapplanError, Fault, nearest
 from capplan.ingest.folding import fold
 from capplan.ingest.identities import Identities
@@ -123,9 +124,7 @@ def checked_options(format: str, options: dict[str, Any]) -> ReadingOptions:
     try:
         return model(**options)
     except ValidationError as error:
-        parts = [
-            f"{'.'.join(map(str, item['loc']))} = {item['input']!r}: {item['msg'].removeprefix('Value error, ')}" for item in error.errors()
-        ]
+        parts = [f"{'.'.join(map(str, item['loc']))} = {item['input']!r}: {fault_words(item)}" for item in error.errors()]
         raise CapplanError(f"options of {format}: " + "; ".join(parts)) from error
 
 

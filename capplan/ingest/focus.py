@@ -21,6 +21,7 @@ from capplan.ingest.known import known_table, provider_named
 from capplan.ingest.machines import Recogniser
 from capplan.ingest.opening import Sheet, text_literal
 from capplan.ingest.overlaps import charged_times, count_once, meeting, unlike
+from capplan.units import CURRENCY_PATTERN
 
 SECONDS_PER_HOUR, SECONDS_PER_DAY = 3600, 86400
 CATEGORIES = ("Usage", "Purchase", "Tax", "Credit", "Adjustment")
@@ -31,7 +32,7 @@ class FocusOptions(WorkOptions):
     """Options of FOCUS exports."""
 
     provider: str | None = Field(None, description="Provider, where the file has no column for it.", min_length=1)
-    currency: str | None = Field(None, description="Billing currency, where the file has no column for it.", pattern=r"^[A-Z]{3}$")
+    currency: str | None = Field(None, description="Billing currency, where the file has no column for it.", pattern=CURRENCY_PATTERN)
     restated: Literal["auto", "replace", "add"] = Field(
         "auto",
         description=(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 
@@ -12,13 +13,17 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from capplan import load_book
 from capplan.book import book as book_tables
+from capplan.book.allowed import fault_words
 from capplan.book.changes import Change, parse_change
 from capplan.book.plain_yaml import NotYamlError, read_yaml
 from capplan.book.scenario import Scenario, build_scenario
+from capplan.book.tables.registry import TABLES, columns_of
 from capplan.errors import CapplanError, ScenarioError
+from capplan.ingest import FORMATS, options_of
 from tests.conftest import ROOT
 
 EXAMPLE = ROOT / "data" / "enterprise"
@@ -244,3 +249,20 @@ def test_a_changed_table_is_named_by_its_content(example):
     ]
     others += [rows.assign(day=rows["day"].shift(fill_value=pd.Timestamp("2027-01-01"))), rows.assign(n=rows["n"].astype(str))]
     assert len({book_tables._what_if_digest(each) for each in (rows, *others)}) == 1 + len(others)
+
+
+@pytest.mark.parametrize("value", ["x", "", -1e9, 1e9, 1.5, None, [], ["a"], {"a": 1}, True, float("nan"), "1900-01-01"])
+def test_what_is_allowed_is_said_in_words_and_never_by_a_form_of_programmers(value):
+    """Of every assumption and every option of a format, whatever it is given."""
+    models = [Scenario, *dict.fromkeys(options_of(name) for name in FORMATS)]
+    for model in models:
+        for name in model.model_fields:
+            try:
+                model.model_validate({name: value})
+            except ValidationError as error:
+                said = [fault_words(item) for item in error.errors()]
+                assert not [words for words in said if re.search(r"\\d|\^|\[A-Z|Input|String|integer|tuple|parse|NaN", words)], (name, said)
+            except CapplanError:
+                assert name == "changes"
+    allowed = [column.rule for table in TABLES for column in columns_of(table)]
+    assert not [words for words in allowed if re.search(r"\\d|\^|\[A-Z", words)]

@@ -81,9 +81,10 @@ def test_json_answer(capplan, make_book):
     ("words", "said"),
     [
         (("-p", "risk_wieght=1"), "risk_wieght is not an assumption; did you mean risk_weight?"),
-        (("-p", "risk_weight=2"), "risk_weight = 2: Input should be less than or equal to 1"),
+        (("-p", "risk_weight=2"), "risk_weight = 2: must be at most 1"),
         (("-p", "risk_weight"), "write it as name=value"),
-        (("-p", "first_quarter=2027Q5"), "first_quarter"),
+        (("-p", "first_quarter=2027Q5"), "first_quarter = '2027Q5': must be a quarter such as 2027Q1, of Q1 to Q4"),
+        (("-p", "currency=usd"), "currency = 'usd': must be three capital letters such as USD"),
         (("-p", "providers=[a"), "the value cannot be read"),
         (("--scenario", "nowhere.yaml"), "cannot be taken: nowhere.yaml; it cannot be read: No such file"),
     ],

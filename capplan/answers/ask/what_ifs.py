@@ -11,6 +11,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from capplan.answers.cards import CARDS, Card
+from capplan.book.allowed import fault_words
 from capplan.book.book import Book
 from capplan.book.changed_tables import changed_table
 from capplan.book.changes import Change
@@ -204,7 +205,7 @@ def read_what_if(given: Any, book: Book, scenario: Scenario) -> Any:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise ScenarioError(f"what-if {place}: {shortened(repr(first['input']))}: {first['msg']}") from error
+        raise ScenarioError(f"what-if {place}: {shortened(repr(first['input']))}: {fault_words(first)}") from error
     after = found.on(book, scenario)
     book.with_changes(after.changes)
     return found

@@ -2,12 +2,13 @@
 
 from capplan.book.assumptions.base import assumption
 from capplan.book.assumptions.pricing import PricingAssumptions
+from capplan.units import CURRENCY_PATTERN
 
 
 class LedgerAssumptions(PricingAssumptions):
     """How money is booked."""
 
-    currency: str = assumption("USD", "Currency of all money shown.", "Set by the book.", pattern=r"^[A-Z]{3}$")
+    currency: str = assumption("USD", "Currency of all money shown.", "Set by the book.", pattern=CURRENCY_PATTERN)
     fiscal_year_first_month: int = assumption(1, "First month of the fiscal year.", "The calendar year.", "1 to 12 by 1")
     payment_terms_days: int = assumption(
         30, "Days from invoice to payment.", "Net 30, the usual terms of cloud invoices.", "0 to 180 by 5 days"

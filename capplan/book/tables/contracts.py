@@ -4,7 +4,7 @@ import pandas as pd
 
 from capplan.book.tables.columns import Table, column, order_rule
 from capplan.book.terms import COUNTS, DISCOUNTS, LIMIT_KINDS, MEASURES, REGION, TERMS
-from capplan.units import QUARTER_PATTERN
+from capplan.units import CURRENCY_PATTERN, QUARTER_PATTERN
 
 
 class Commitments(Table):
@@ -138,6 +138,8 @@ class Limits(Table):
         optional=True,
         isin=MEASURES,
     )
-    currency: str = column("For budgets: currency of the amount, as three letters; empty = USD.", optional=True, str_matches=r"^[A-Z]{3}$")
+    currency: str = column(
+        "For budgets: currency of the amount, as three letters; empty = USD.", optional=True, str_matches=CURRENCY_PATTERN
+    )
     hard: bool = column("Hard limits are never broken; soft ones at a price.", default=True)
     team: str = column("For budgets: team it holds for; empty = the company.", optional=True)

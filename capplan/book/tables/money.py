@@ -3,12 +3,13 @@
 import pandas as pd
 
 from capplan.book.tables.columns import Table, column
+from capplan.units import CURRENCY_PATTERN
 
 
 class Fx(Table):
     """An exchange rate."""
 
-    currency: str = column("Currency, as three letters.", key=True, str_matches=r"^[A-Z]{3}$")
+    currency: str = column("Currency, as three letters.", key=True, str_matches=CURRENCY_PATTERN)
     date: pd.Timestamp = column("Day from which the rate holds.", key=True)
     usd: float = column("US dollars for one unit of the currency.", unit="USD", gt=0)
 
@@ -22,7 +23,7 @@ class OtherCosts(Table):
     usd: float = column("Amount in dollars; empty where amount and currency are stated.", optional=True, unit="USD")
     amount: float = column("Amount in the currency of its own that it is agreed in, such as salaries in euros.", optional=True)
     currency: str = column(
-        "Currency of amount, as three letters; the amount stays the same in it.", optional=True, str_matches=r"^[A-Z]{3}$"
+        "Currency of amount, as three letters; the amount stays the same in it.", optional=True, str_matches=CURRENCY_PATTERN
     )
     team: str = column("Team that bears it.", default="shared")
     cost_center: str = column("Cost centre it is booked to.", default="shared")
@@ -58,7 +59,7 @@ class Billing(Table):
         default="none",
         key=True,
     )
-    currency: str = column("Billing currency.", key=True, str_matches=r"^[A-Z]{3}$")
+    currency: str = column("Billing currency.", key=True, str_matches=CURRENCY_PATTERN)
     billed_cost: float = column("What the invoice says.", unit="billing currency")
     effective_cost: float = column("Cost with prepayments spread over use.", unit="billing currency")
     list_cost: float = column("Cost at list prices.", unit="billing currency", optional=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from capplan.book.allowed import FORMS, form_words
 from capplan.book.tables import contracts, facts, money, offers, placement, serving, traces, training, work
 from capplan.book.tables.columns import KINDS, Table
 
@@ -81,7 +82,7 @@ class Column:
     def rule(self) -> str:
         """All that is allowed, in words that follow "must be"."""
         rules = " and ".join(self.rules)
-        if rules.startswith("one of"):
+        if rules.startswith("one of") or rules in FORMS.values():
             return rules
         return f"{KINDS[self.kind]}{' with a time' if self.instant else ''} {rules}".strip()
 
@@ -101,7 +102,7 @@ def _words(check: Any) -> str:
         case "isin":
             return "one of " + ", ".join(map(str, given["allowed_values"]))
         case "str_matches":
-            return f"of the form {getattr(given['pattern'], 'pattern', given['pattern'])}"
+            return form_words(given["pattern"])
     raise AssertionError(f"the check {check.name} has no words yet")
 
 
