@@ -11,7 +11,6 @@ from capplan import __version__
 from capplan.book.plain_yaml import NotYamlError, read_overrides, read_yaml
 from capplan.errors import CapplanError, ScenarioError
 from capplan.notes import ToDo
-from capplan.records import records
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -60,6 +59,8 @@ def overrides(parameters: list[str] | None, scenario_file: Path | None) -> dict[
 def records_of(frame: Any) -> list[dict[str, Any]]:
     """Return a table as records of plain values: numbers to their last digit, moments in ISO 8601, what is missing or endless as null."""
     import pandas as pd
+
+    from capplan.records import records
 
     def plain(value: Any) -> Any:
         value = value.item() if hasattr(value, "item") else value

@@ -70,6 +70,12 @@ def test_a_plan_prints_its_headline_verdicts_and_what_is_to_be_done(capsys):
     assert capsys.readouterr().err == "1 more note stands on the page and in run.json.\n"
 
 
+def test_what_needs_no_table_waits_for_no_library_of_tables():
+    """The version, completion of the shell, and what runs before JupyterLab starts."""
+    text = "import sys, capplan.cli, capplan.outputs.run.open_lab, capplan.outputs.run.stopping; print('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
 def test_json_answer(capplan, make_book):
     done = capplan("check", make_book(usage=hourly(), commitments=CONTRACTS, skus=SKUS, sources=SOURCES), "-p", "risk_weight=0.4", "--json")
     found = json.loads(done.stdout)
