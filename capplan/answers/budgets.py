@@ -17,7 +17,7 @@ from capplan.units import quarter_range
 
 #: Tables of the book that the ledger reads under the same names.
 LEDGER_TABLES = word_list(
-    "commitments payments offer_payments skus workloads services assets sites spend_agreements other_costs billing limits fx"
+    "commitments payments offer_payments skus workloads services assets sites spend_agreements other_costs billing limits fx account_map"
 )
 #: Budgets of all spend, in which what no purchase changes takes its share first.
 WHOLE = ("p_and_l", "cash")

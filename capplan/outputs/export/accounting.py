@@ -5,7 +5,7 @@ import pandas as pd
 from capplan.answers.finished_plan import Plan
 from capplan.book.book import Book
 from capplan.contract_kinds import KINDS
-from capplan.outputs.export.budget import mapped_accounts
+from capplan.questions.ledger.accounts import mapped_accounts
 from capplan.records import records
 from capplan.units import quarter_end, quarter_range
 

@@ -5,36 +5,13 @@ from pathlib import Path
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan
-from capplan.errors import CapplanError, nearest
 from capplan.outputs.export.files import write_table
-from capplan.questions.ledger.schedules import ACCOUNTS
+from capplan.questions.ledger.accounts import mapped_accounts
 from capplan.units import fiscal_year, quarter_end, quarter_range, quarter_start
 
 #: Name of the cube that a new application of Oracle EPM Planning has.
 ORACLE_CUBE = "Plan1"
 KEYS = ["version", "entity", "fiscal_year", "month", "account", "account_name", "cost_center", "team"]
-
-
-def mapped_accounts(entries: pd.DataFrame, account_map: pd.DataFrame) -> pd.DataFrame:
-    """Return the account and its name of each entry: by the account map, else the account that other costs state, else our own words.
-
-    Raises:
-        CapplanError: Where the book has an account map that leaves a component out, naming all of them.
-    """
-    table = account_map.set_index("component") if len(account_map) else pd.DataFrame(columns=["account", "account_name"])
-    account = entries["component"].map(table["account"])
-    name = entries["component"].map(table["account_name"] if "account_name" in table else pd.Series(dtype=object)).fillna("")
-    stated = (entries["status"] == "stated") & (entries["account"] != "other")
-    if len(account_map):
-        missing = sorted(set(entries.loc[account.isna() & ~stated, "component"]))
-        if missing:
-            raise CapplanError(
-                f"account_map.csv has no account for {', '.join(missing)}; add a row component,account for each. "
-                f"{nearest(missing[0], list(table.index))}"
-            )
-    own = entries["component"].map(ACCOUNTS).fillna(entries["component"])
-    words = name.where(name != "", own.where(~stated, entries["component"]))
-    return pd.DataFrame({"account": account.fillna(entries["account"]), "account_name": words}, index=entries.index)
 
 
 def budget_table(plan: Plan, account_map: pd.DataFrame | None = None) -> pd.DataFrame:

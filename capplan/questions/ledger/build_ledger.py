@@ -8,6 +8,7 @@ import pandas as pd
 from capplan.book.scenario import LedgerAssumptions
 from capplan.book.tables.registry import columns_of
 from capplan.questions.contracts import owned, signed
+from capplan.questions.ledger.accounts import account_labels
 from capplan.questions.ledger.bill import before_plan_entries, open_months, sorted_bill
 from capplan.questions.ledger.costs import (
     asset_entries,
@@ -122,6 +123,7 @@ class LedgerTables:
     billing: pd.DataFrame | None = None
     limits: pd.DataFrame | None = None
     fx: pd.DataFrame | None = None
+    account_map: pd.DataFrame | None = None
 
     def full(self, name: str) -> pd.DataFrame:
         """Return a table of the book with all of its columns and defaults, without rows where there is none."""
@@ -183,6 +185,7 @@ def build_ledger(a: LedgerAssumptions, tables: LedgerTables) -> Ledger:
     entries += _agreement_entries(entries, agreements, as_of, a)
 
     frame = entry_frame(entries, as_of, a.discount_rate_per_year)
+    frame["account"] = account_labels(frame, tables.full("account_map"))
     frame["quarter"] = [quarter_of(month) for month in frame["month"]]
     frame["fiscal_year"] = [fiscal_year(month, a.fiscal_year_first_month) for month in frame["month"]]
     frame["amount"] = converted(frame["usd"], frame["month"], a.currency, rates)

@@ -8,6 +8,7 @@ import pandas as pd
 
 from capplan.book.currencies import rates_by_month
 from capplan.book.scenario import LedgerAssumptions
+from capplan.questions.ledger.accounts import account_labels
 from capplan.questions.ledger.build_ledger import Ledger, LedgerTables
 from capplan.questions.ledger.costs import price_of_use, purchase_name
 from capplan.questions.ledger.schedules import KEYS as ABOUT
@@ -60,7 +61,9 @@ def priced_ledger(ledger: Ledger, tables: LedgerTables, a: LedgerAssumptions) ->
     rate = lines["price_id"].map(unit_rates(table, a.price_factor, a.upkeep_share_per_year)).fillna(1.0)
     lines["quantity"] = lines["usd"] / rate
     agreements = tables.full("spend_agreements").sort_values(["agreement_id", "start"]).reset_index(drop=True)
-    lines = pd.concat([lines.assign(agreement=-1), _shortfall_lines(agreements, a)], ignore_index=True)
+    shortfalls = _shortfall_lines(agreements, a)
+    shortfalls["account"] = account_labels(shortfalls, tables.full("account_map"))
+    lines = pd.concat([lines.assign(agreement=-1), shortfalls], ignore_index=True)
     lines["order"] = lines["view"].map({view: step for step, view in enumerate(VIEWS)})
     lines["late"] = lines["agreement"] >= 0
     lines = lines.sort_values(["order", "late", *ABOUT, "date", "price_id"], ignore_index=True)
