@@ -31,6 +31,7 @@ from capplan.questions.review.accuracy import accuracy_by_workload, forecast_acc
 from capplan.questions.review.bridge import variance_bridge
 from capplan.questions.review.capacity_requests import judge_requests
 from capplan.questions.review.plans_apart import plans_apart, told
+from capplan.questions.review.scoreboard import feature_economics
 from capplan.questions.review.spend_rows import gathered
 from capplan.questions.review.vendors import vendor_register
 from tests.conftest import ROOT, example_book, hourly
@@ -183,7 +184,7 @@ def test_any_plan_and_any_bill_are_bridged_to_the_cent_in_any_order(mine, theirs
 # --- the whole review on a bill ---
 
 
-WORKLOAD_COLUMNS = ["workload", "work_class", "team", "owner", "unit", "value_usd_per_unit"]
+WORKLOAD_COLUMNS = ["workload", "work_class", "team", "owner", "feature", "unit", "value_usd_per_unit"]
 
 
 def bill(rows: list[dict]) -> pd.DataFrame:
@@ -224,7 +225,7 @@ def came(rows: list[dict], hours: dict[str, float] | None = None, **tables: pd.D
         ],
         ignore_index=True,
     )
-    workloads = pd.DataFrame([("chat", None, "assistant", "Ann", "requests", 1.0)], columns=WORKLOAD_COLUMNS)
+    workloads = pd.DataFrame([("chat", None, "assistant", "Ann", "Help", "requests", 1.0)], columns=WORKLOAD_COLUMNS)
     own = {
         "usage": usage,
         "workloads": workloads,
@@ -395,6 +396,23 @@ def test_the_parts_of_workloads_and_teams_sum_to_the_bill_and_the_rates_pay_for_
     assert answer.rates["amount_per_thousand"].iloc[0] * work / 1000 == pytest.approx(billed)
 
 
+def test_a_feature_costs_what_its_workloads_cost_and_names_the_dearest():
+    rows = [("chat", "Help", "requests", 1000.0, 30.0, 40.0), ("voice", "Help", "requests", 500.0, 60.0, 50.0)]
+    rows += [
+        ("nightly", "Help", "tokens", 10.0, 1.0, 1.0),
+        ("idle", "Help", "requests", 0.0, 5.0, float("nan")),
+        ("lab", None, "h", 1.0, 9.0, 9.0),
+    ]
+    economics = pd.DataFrame(rows, columns=["workload", "feature", "unit", "work", "amount", "planned_per_thousand"])
+    economics["amount_per_thousand"] = 1000 * economics["amount"] / economics["work"].where(economics["work"] > 0)
+    table = feature_economics(economics).set_index("unit")
+    assert table.loc["requests", ["workloads", "work", "amount", "dearest"]].tolist() == [2, 1500.0, 90.0, "voice"]
+    assert table.loc["requests", "amount_per_thousand"] == pytest.approx(60.0)
+    assert table.loc["requests", "planned_per_thousand"] == pytest.approx((40.0 * 1000 + 50.0 * 500) / 1500)
+    assert table.loc["requests", "dearest_per_thousand"] == pytest.approx(120.0)
+    assert sorted(table.index) == ["requests", "tokens"]
+
+
 def test_a_training_run_costs_what_all_its_jobs_took_at_what_an_hour_was_billed():
     jobs = empty_table("jobs").reindex(range(5))
     begun = pd.to_datetime(["2027-01-02", "2027-01-05", "2027-02-01", "2026-12-31", "2027-01-01"])
@@ -409,7 +427,7 @@ def test_a_training_run_costs_what_all_its_jobs_took_at_what_an_hour_was_billed(
         accelerator=["H100", None, "B200", "H100", "H100"],
     )
     runs = empty_table("training_runs").reindex(range(1)).assign(run_id="base", workload="chat", parameters=7e9, tokens=1e12)
-    workloads = pd.DataFrame([("chat", None, "assistant", "Ann", "exaflop", 1.0)], columns=WORKLOAD_COLUMNS)
+    workloads = pd.DataFrame([("chat", None, "assistant", "Ann", None, "exaflop", 1.0)], columns=WORKLOAD_COLUMNS)
     rows = [{**HOURS, "month": month, "effective_cost": 4000.0} for month in MONTHS]
     answer = review_plan(accepted(), came(rows, jobs=jobs, training_runs=runs, workloads=workloads), A)
     # 100 machine-hours of eight for 4000 a month: 5 an accelerator-hour; of B200, which no bill names, that of all

@@ -20,7 +20,17 @@ from capplan.outputs.run.report import folder_name
 from capplan.outputs.views.all_questions import View, show_review
 
 #: Tables of a review that its workbook has beside the bridge.
-IN_WORKBOOK = ("chargeback", "rate_card", "hour_rates", "unit_economics", "training_runs", "by_workload", "by_provider", "portfolio")
+IN_WORKBOOK = (
+    "chargeback",
+    "rate_card",
+    "hour_rates",
+    "unit_economics",
+    "feature_economics",
+    "training_runs",
+    "by_workload",
+    "by_provider",
+    "portfolio",
+)
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,11 @@ def review_page(name: str, view: View) -> str:
         PageSection(
             "What a unit cost, and whether it earns that",
             "A workload's part of the bill is what was planned for it and what moved it; with what no work bears, the parts are the bill.",
-            tables=[block("unit_economics"), block("training_runs", "What a training run cost, with all its jobs")],
+            tables=[
+                block("unit_economics"),
+                block("feature_economics", "What a thousand units of each feature cost"),
+                block("training_runs", "What a training run cost, with all its jobs"),
+            ],
         ),
         PageSection(
             "What should shrink, move or stay",

@@ -17,6 +17,7 @@ from capplan.questions.review import Review
 from capplan.questions.review.bridge import DRIVERS
 from capplan.questions.review.portfolio_review import portfolio_verdicts
 from capplan.questions.review.review_plan import span
+from capplan.questions.review.scoreboard import feature_economics
 from capplan.units import quarter_of
 
 FIELDS = ("reviewed_driver", "reviewed_team", "reviewed_quarter", "worth_a_word_share", "forecast_error_share")
@@ -47,6 +48,7 @@ def show_review(book: Book, scenario: Scenario) -> View:
         "by_contract": summed(chosen[chosen["contract_id"] != ""], ["contract_id"]),
         "spend": answer.spend,
         "unit_economics": answer.economics,
+        "feature_economics": feature_economics(answer.economics),
         "chargeback": answer.charged,
         "rate_card": answer.rates,
         "hour_rates": answer.hour_rates,

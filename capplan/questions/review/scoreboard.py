@@ -44,8 +44,8 @@ def unit_economics(shares: pd.DataFrame, work: pd.DataFrame, workloads: pd.DataF
         a: regression_share: rise of the cost of a unit from which on it is flagged.
 
     Returns:
-        DataFrame: workload, owner, team, unit, work, amount, amount_per_thousand, planned_per_thousand, change_share, value_per_thousand,
-            margin_per_thousand (in the plan's currency), verdict.
+        DataFrame: workload, owner, team, feature (where all members of a class serve one), unit, work, amount, amount_per_thousand,
+            planned_per_thousand, change_share, value_per_thousand, margin_per_thousand (in the plan's currency), verdict.
     """
     sums = work.groupby("workload")[["planned", "actual"]].sum().rename(columns={"planned": "planned_work", "actual": "work"})
     about = workloads.assign(label=workloads["work_class"].fillna(workloads["workload"])).groupby("label")
@@ -53,6 +53,7 @@ def unit_economics(shares: pd.DataFrame, work: pd.DataFrame, workloads: pd.DataF
         {
             "owner": about["owner"].first(),
             "team": about["team"].agg(lambda teams: teams.iloc[0] if teams.nunique() == 1 else SHARED),
+            "feature": about["feature"].agg(lambda features: features.iloc[0] if features.nunique() == 1 else None),
             "unit": about["unit"].first(),
             "value": about["value_usd_per_unit"].max(),
         }
@@ -65,10 +66,48 @@ def unit_economics(shares: pd.DataFrame, work: pd.DataFrame, workloads: pd.DataF
     table["margin_per_thousand"] = table["value_per_thousand"] - table["amount_per_thousand"]
     table["verdict"] = [_verdict(row, a) for row in records(table)]
     table = table.rename(columns={"actual": "amount"}).rename_axis("workload").reset_index()
-    columns = ["workload", "owner", "team", "unit", "work", "amount", "amount_per_thousand", "planned_per_thousand", "change_share"]
+    columns = [
+        "workload",
+        "owner",
+        "team",
+        "feature",
+        "unit",
+        "work",
+        "amount",
+        "amount_per_thousand",
+        "planned_per_thousand",
+        "change_share",
+    ]
     return table[[*columns, "value_per_thousand", "margin_per_thousand", "verdict"]].sort_values(
         "amount", ascending=False, ignore_index=True
     )
+
+
+def feature_economics(economics: pd.DataFrame) -> pd.DataFrame:
+    """Say what a thousand units of each product feature cost, with its dearest workload beside the average, which hides it.
+
+    Args:
+        economics: See `unit_economics`.
+
+    Returns:
+        DataFrame: feature, unit, workloads (how many), work, amount, amount_per_thousand, planned_per_thousand (in the plan's currency),
+            dearest (workload), dearest_per_thousand; features and units that nothing names are left out.
+    """
+    named = economics.dropna(subset=["feature", "unit", "amount_per_thousand"])
+    planned = named["planned_per_thousand"] * named["work"]
+    parts = named.assign(planned=planned).groupby(["feature", "unit"], as_index=False)
+    table = parts.agg(
+        workloads=("workload", "size"),
+        work=("work", "sum"),
+        amount=("amount", "sum"),
+        planned=("planned", lambda usd: usd.sum(skipna=False)),
+    )
+    table["amount_per_thousand"] = THOUSAND * table["amount"] / table["work"]
+    table["planned_per_thousand"] = table.pop("planned") / table["work"]
+    first = named.sort_values("amount_per_thousand", ascending=False).drop_duplicates(["feature", "unit"])
+    first = first.rename(columns={"workload": "dearest", "amount_per_thousand": "dearest_per_thousand"})
+    table = table.merge(first[["feature", "unit", "dearest", "dearest_per_thousand"]], on=["feature", "unit"])
+    return table.sort_values("amount", ascending=False, ignore_index=True)
 
 
 def _verdict(row: dict, a: ReviewAssumptions) -> str:
