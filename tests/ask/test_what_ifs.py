@@ -34,7 +34,7 @@ def test_a_sentence_says_what_a_cell_was(book):
     [
         ({"kind": "change", "line": "remove everything"}, "no such table"),
         ({"kind": "change", "line": "remove training_runs.base-9b"}, "did you mean base-8b"),
-        ({"kind": "assumption", "name": "risk_weight", "value": 7}, "less than or equal to 1"),
+        ({"kind": "assumption", "name": "risk_weight", "value": 7}, "must be at most 1"),
         ({"kind": "assumption", "name": "changes", "value": "remove offers"}, "no assumption"),
         ({"kind": "card", "card": "Demand changes by", "pick": "chat", "number": 100000}, "give -90 to 900"),
         ({"kind": "card", "card": "Demand goes by"}, "Demand changes by"),
