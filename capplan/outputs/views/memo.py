@@ -60,8 +60,8 @@ def asked(plan: Plan) -> pd.DataFrame:
     shown = pd.DataFrame(
         {
             "what": [
-                f"{counted(row['machines'], 'machine')}, {row['accelerators']:g} {row['accelerator']}, {row['provider']},"
-                f" {words(row['term']).lower()}"
+                f"{counted(row['machines'], 'machine')}, {row['accelerators']:g} {row['accelerator']}, "
+                + ("bought" if row["term"] == "owned" else f"{row['provider']}, {words(row['term']).lower()}")
                 for row in records(firm)
             ],
             "starts": firm["starts"],
