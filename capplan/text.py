@@ -311,8 +311,8 @@ def _in_hours(frame: pd.DataFrame) -> pd.DataFrame:
     """Turn columns of seconds into hours where a reader would: where some value is above two hours.
 
     Examples:
-        >>> _in_hours(pd.DataFrame({"queue_p90_seconds": [127917.0], "save_seconds": [30.0]})).columns.tolist()
-        ['Queue p90 (h)', 'save_seconds']
+        >>> _in_hours(pd.DataFrame({"queue_p90_seconds": [127917.0], "save_seconds": [30.0]})).to_dict("list")
+        {'Queue p90 (h)': [35.5325], 'save_seconds': [30.0]}
     """
     long = [
         name

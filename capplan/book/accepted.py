@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from capplan.errors import CapplanError
+from capplan.inert import active
 
 #: Columns of planned spend and of planned work, as reports write them.
 SPEND_COLUMNS = ("month", "provider", "accelerator", "contract_id", "workload", "kind", "hours", "amount", "amount_at_plan_rates")
@@ -88,7 +89,7 @@ def _signed(folder: Path) -> pd.DataFrame:
     table = pd.DataFrame(columns=["firm", *SIGNED_COLUMNS])
     if path is not None:
         try:
-            table = pd.read_csv(path, parse_dates=["starts"]).reindex(columns=table.columns)
+            table = pd.read_csv(path, parse_dates=["starts"]).map(active).reindex(columns=table.columns)
         except (OSError, ValueError, UnicodeDecodeError) as error:
             raise CapplanError(f"{path} cannot be read: {error}") from error
     return table[table["firm"].astype(str) == "True"].reset_index(drop=True)[list(SIGNED_COLUMNS)]
@@ -108,4 +109,8 @@ def _table(folder: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
     missing = [column for column in columns if column not in table]
     if missing:
         raise CapplanError(f"{path} lacks {', '.join(missing)}: it was not written by a plan, or was changed since")
-    return table[list(columns)].astype({column: "object" if column in TEXTS else "float64" for column in columns if column != "month"})
+    return (
+        table[list(columns)]
+        .map(active)
+        .astype({column: "object" if column in TEXTS else "float64" for column in columns if column != "month"})
+    )

@@ -1,6 +1,6 @@
 """A plan that somebody proposes, as a file: purchases or a placement, from a person, a spreadsheet or a model."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,11 +87,6 @@ def rows_of(proposed: pd.DataFrame, unread: Sequence[Fault]) -> list[dict[str, A
     passed = {(fault.file, fault.row) for fault in unread}
     rows = [{str(name): None if pd.isna(value) else value for name, value in row.items()} for row in records(proposed)]
     return [row for row in rows if (row["file"], row["row"]) not in passed]
-
-
-def name_in(said: str, known: Collection[str]) -> str:
-    """Return a name as the book has it: a report writes what a spreadsheet would take for a formula behind an apostrophe."""
-    return said.removeprefix("'") if said not in known and said.removeprefix("'") in known else said
 
 
 def fault_in(row: dict[str, Any], column: str, value: object, rule: str, remedy: str) -> Fault:

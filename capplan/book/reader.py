@@ -16,6 +16,7 @@ from capplan.book.gate import MOST_MEGABYTES, UNSEEN, composed, read_text
 from capplan.book.odd import other_forms
 from capplan.book.tables.registry import Column, bounds_of, columns_of, key_of
 from capplan.errors import Fault, nearest, sentence
+from capplan.inert import active
 
 #: Faults of one kind in one column that are listed one by one; the rest is counted in one line.
 SHOWN_ALIKE = 5
@@ -115,7 +116,8 @@ class _TableReader:
         # a short row ends in empty cells: harmless where they are optional, a fault of their columns where not
         self.plain = text.isascii() and not UNSEEN.search(text)
         filled = frame[(frame != "").any(axis=1)]
-        return filled.apply(lambda cells: cells.str.strip()) if _BLANKS_AT_ENDS.search(text) else filled
+        filled = filled.apply(lambda cells: cells.str.strip()) if _BLANKS_AT_ENDS.search(text) else filled
+        return filled.map(active) if "'" in text else filled
 
     def ragged(self, text: str, width: int) -> None:
         """Name the rows that are wider than the header."""

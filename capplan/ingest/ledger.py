@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from capplan.errors import CapplanError, nearest
+from capplan.inert import active, inert
 from capplan.ingest.folding import fold
 from capplan.ingest.ingested import FileTotals
 from capplan.records import records
@@ -95,7 +96,7 @@ class Ledger:
         path = self.folder / LEDGER
         self.entries: list[Entry] = []
         if path.is_file():
-            rows = records(pd.read_csv(path, dtype=str, keep_default_na=False))
+            rows = records(pd.read_csv(path, dtype=str, keep_default_na=False).map(active))
             self.entries = [
                 Entry(
                     **{
@@ -114,11 +115,11 @@ class Ledger:
         return [entry for entry in self.entries if entry.state == "counts"]
 
     def text(self) -> str:
-        """Write the ledger as CSV."""
+        """Write the ledger as CSV, with inert names of files."""
         rows = [
             {**vars(entry), "replaces": json.dumps(entry.replaces), "leaves_out": json.dumps(entry.leaves_out)} for entry in self.entries
         ]
-        return pd.DataFrame(rows).to_csv(index=False, lineterminator="\n")
+        return pd.DataFrame(rows).map(inert).to_csv(index=False, lineterminator="\n")
 
     def path(self, number: int, name: str) -> Path:
         """Return where a part is kept of the files that were read together with this one, the first of them."""

@@ -13,6 +13,7 @@ from capplan.book.facts import SHEETS, check_facts, read_facts
 from capplan.book.rules import check_tables
 from capplan.book.tables.registry import REFERENCE_TABLES, columns_of, key_of
 from capplan.errors import BookError, CapplanError
+from capplan.inert import active, inert
 from capplan.ingest import ingest
 from capplan.ingest.ingested import Ingested
 from capplan.ingest.writing import csv_text
@@ -74,7 +75,7 @@ def import_prices(files: Sequence[str | Path], into: Path, options: Mapping[str,
 def _renewed(file: Path, offers: pd.DataFrame, add: Sequence[str], notes: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Write a provider's file anew; return the offers that were renewed, and those that were added."""
     names = [column.name for column in columns_of("offers")]
-    own = pd.read_csv(file, dtype=str, keep_default_na=False) if file.is_file() else pd.DataFrame(columns=names, dtype=str)
+    own = _cells(file) if file.is_file() else pd.DataFrame(columns=names, dtype=str)
     offers = offers.drop_duplicates(SAME)
     at = own.reset_index().merge(offers[[*SAME, "usd_per_hour", "as_of", "source_id"]], on=SAME, suffixes=("", "_new"))
     older = pd.to_datetime(at["as_of"]) > at["as_of_new"]
@@ -90,11 +91,9 @@ def _renewed(file: Path, offers: pd.DataFrame, add: Sequence[str], notes: list[s
     known = pd.MultiIndex.from_frame(own[SAME])
     fresh = offers[~pd.MultiIndex.from_frame(offers[SAME]).isin(known) & ~offers["offer_id"].isin(own["offer_id"])]
     more = fresh if EVERY_MACHINE in add else fresh[fresh["sku"].isin(add)]
-    texts = pd.read_csv(io.StringIO(csv_text(more, "offers")), dtype=str, keep_default_na=False) if len(more) else pd.DataFrame()
-    kept = [name for name in names if name in own or name in texts]
-    whole = pd.concat([own, texts], ignore_index=True).reindex(columns=kept).fillna("")
+    texts = _cells(io.StringIO(csv_text(more, "offers"))) if len(more) else pd.DataFrame()
     file.parent.mkdir(exist_ok=True)
-    file.write_text(whole.to_csv(index=False, lineterminator="\n"), encoding="utf-8")
+    _write_cells(file, "offers", own, texts)
     left = len(own) - len(at)
     notes.append(
         f"{file.stem}: {len(at)} prices renewed, {len(more)} added, {left} stay as they were; {len(fresh) - len(more)} offers of the"
@@ -106,15 +105,25 @@ def _renewed(file: Path, offers: pd.DataFrame, add: Sequence[str], notes: list[s
 def _appended(draft: Path, table: str, rows: pd.DataFrame) -> Path:
     """Add rows that a table does not have."""
     file = draft / f"{table}.csv"
-    own = pd.read_csv(file, dtype=str, keep_default_na=False)
+    own = _cells(file)
     key = key_of(table)[0]
     fresh = rows[~rows[key].isin(own[key])]
     if len(fresh):
-        texts = pd.read_csv(io.StringIO(csv_text(fresh, table)), dtype=str, keep_default_na=False)
-        names = [column.name for column in columns_of(table) if column.name in own or column.name in texts]
-        whole = pd.concat([own, texts], ignore_index=True).reindex(columns=names).fillna("")
-        file.write_text(whole.to_csv(index=False, lineterminator="\n"), encoding="utf-8")
+        _write_cells(file, table, own, _cells(io.StringIO(csv_text(fresh, table))))
     return file
+
+
+def _cells(source: Path | io.StringIO) -> pd.DataFrame:
+    """Read all cells as text, names as they are meant."""
+    return pd.read_csv(source, dtype=str, keep_default_na=False).map(active)
+
+
+def _write_cells(file: Path, table: str, own: pd.DataFrame, more: pd.DataFrame) -> None:
+    """Write a table's cells and further ones, those that hold text made inert."""
+    kept = [column for column in columns_of(table) if column.name in own or column.name in more]
+    whole = pd.concat([own, more], ignore_index=True).reindex(columns=[column.name for column in kept]).fillna("")
+    safe = whole.assign(**{column.name: whole[column.name].map(inert) for column in kept if column.kind == "str"})
+    file.write_text(safe.to_csv(index=False, lineterminator="\n"), encoding="utf-8")
 
 
 def _check(draft: Path) -> None:

@@ -11,12 +11,13 @@ from capplan.book.empty import empty_table
 from capplan.book.reader import read_table
 from capplan.book.tables.registry import TABLES, columns_of, key_of
 from capplan.errors import BookError, CapplanError, Fault
+from capplan.inert import inert
 from capplan.ingest.ingested import KEPT
 from capplan.ingest.ledger import LEDGER, OWN, Ledger, write_part
 
 
 def csv_text(frame: pd.DataFrame, table: str) -> str:
-    """Write a table as the CSV text that a book holds: UTF-8, commas, ISO dates, no columns that are empty throughout."""
+    """Write a table as the CSV text that a book holds: UTF-8, commas, ISO dates, inert names, no columns that are empty throughout."""
     shown = {}
     for column in columns_of(table):
         if column.name not in frame or (column.optional and frame[column.name].isna().all()):
@@ -30,6 +31,8 @@ def csv_text(frame: pd.DataFrame, table: str) -> str:
             series = series.dt.strftime(pattern)
         elif column.kind == "bool":
             series = series.map({True: "true", False: "false"})
+        elif column.kind == "str":
+            series = series.map(inert)
         shown[column.name] = series
     return pd.DataFrame(shown).to_csv(index=False, lineterminator="\n")
 

@@ -104,6 +104,7 @@ def effect_charts(points: pd.DataFrame, moved: pd.DataFrame, axes: Sequence[Axis
         charts.tornado(
             moved.assign(label=moved["assumption"].str.replace("_", " ").str.capitalize()),
             base=base,
+            base_name="Mean of all points",
             title=f"{str(first['assumption']).replace('_', ' ').capitalize()} moves the cost most",
             axis=charts.Axis("Cost of the plan", currency),
             subtitle="Mean over all values of the other assumptions",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from capplan.book.reader import read_table
 from capplan.errors import CapplanError
 from capplan.ingest import expanded, ingest
 from capplan.ingest.delivery import undo
@@ -299,3 +300,26 @@ def test_demand_scales_hours_that_were_seen_in_part():
     rows = demand_rows(frame, DemandAssumptions(as_of="2026-12-01", first_quarter="2027Q1"), notes)
     assert rows.quantity.tolist() == [10, 10, 10]
     assert len(notes) >= 2
+
+
+LIVE = ['=HYPERLINK("http://x")', "+1", "-5", "@sum", "'=1", "chat"]
+
+
+def test_names_that_a_spreadsheet_would_run_are_inert_in_every_file_of_a_book_and_come_back_as_they_are(tmp_path, book):
+    source = tmp_path / "=jobs.csv"
+    frame = pd.DataFrame({"job_id": [f"j{at}" for at in range(len(LIVE))], "user": LIVE})
+    times = {"submit_time": "2026-09-01T00:00:00Z", "start_time": "2026-09-01T00:00:00Z", "end_time": "2026-09-01T02:00:00Z"}
+    frame.assign(**times, team=LIVE, gpus=2).to_csv(source, index=False)
+    ingest("jobs", source, book)
+    first = content(book)
+    for file in book.rglob("*.csv"):
+        cells = pd.read_csv(file, dtype=str, keep_default_na=False)
+        assert not cells.map(lambda cell: cell.startswith(("=", "+", "-", "@"))).to_numpy().any(), file.name
+    names = read_table(book / "usage.csv", "usage")[0]
+    assert set(names["workload"]) == set(LIVE)
+    assert (names.groupby("workload")["quantity"].sum() == 4).all()
+    ingest("jobs", source, book)
+    assert content(book) == first
+    assert [entry.file for entry in Ledger(book).counting()] == ["=jobs.csv"]
+    undo(book, "=jobs.csv")
+    assert not content(book)

@@ -13,10 +13,11 @@ import pytest
 
 from capplan.answers.readiness import _is_plain
 from capplan.book.book import load_book, reference_tables
+from capplan.book.reader import read_table
 from capplan.errors import BookError, CapplanError
 from capplan.ingest import ingest
 from capplan.ingest.forms import form_of
-from capplan.outputs.run.start import _most_at_once, _write_settings, start
+from capplan.outputs.run.start import _most_at_once, _read_all, _write_settings, start
 from capplan.outputs.run.starter_speeds import starter_speeds
 from tests.conftest import reference_file
 from tests.ingest.test_ingest_bills import bill
@@ -228,3 +229,13 @@ def test_auto_says_what_it_took_a_file_for_and_refuses_what_it_does_not_know(tmp
     assert any("is taken for an Azure LLM inference trace: ingest requests" in note for note in ingest("auto", path).notes)
     with pytest.raises(CapplanError, match="those of no form that capplan knows: colour, shape"):
         ingest("auto", write(tmp_path, "odd.csv", "colour,shape\nred,round\n"))
+
+
+def test_a_table_of_ones_own_is_inert_in_the_first_book(tmp_path):
+    source = write(tmp_path, "usage.csv", "time,workload,region,quantity\n2026-09-01,=1+1,us-1,4\n")
+    draft = tmp_path / "book"
+    draft.mkdir()
+    (draft / "book.yaml").write_text("name: t\n")
+    _read_all([source], draft, {}, [], lambda _: None)
+    assert ",'=1+1," in (draft / "usage.csv").read_text()
+    assert read_table(draft / "usage.csv", "usage")[0]["workload"].tolist() == ["=1+1"]

@@ -95,7 +95,9 @@ def waterfall(names: tuple[str, ...] = ("up", "down")) -> Any:
 
 def tornado(names: tuple[str, ...] = ("growth", "price")) -> Any:
     data = pd.DataFrame({"label": names, "low": 8.0, "high": 13.0, "ls": "0.1", "hs": "0.3"})
-    return charts.tornado(data, base=10.0, title="Growth decides", axis=charts.Axis("Cost", "USD"), low_setting="ls", high_setting="hs")
+    return charts.tornado(
+        data, base=10.0, base_name="Plan", title="Growth decides", axis=charts.Axis("Cost", "USD"), low_setting="ls", high_setting="hs"
+    )
 
 
 def gantt(names: tuple[str, ...] = ("one", "two")) -> Any:

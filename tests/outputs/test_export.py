@@ -8,7 +8,8 @@ import re
 import pandas as pd
 import pytest
 
-from capplan.outputs.export.files import inert, write_table
+from capplan.inert import inert
+from capplan.outputs.export.files import write_table
 from capplan.outputs.page.html import MemoPart, PageSection, TableBlock, render_page
 from capplan.text import heading, money, readable
 

@@ -94,7 +94,9 @@ def test_every_sum_of_a_random_ledger_adds_up(rows, others, first_month, currenc
         assert years.loc[year, "p_and_l_amount"] == pytest.approx(amount, abs=CENT)
     assert years.drop(index="total")["budget_amount"].sum() == pytest.approx(5 * budget), "each month has its third of a quarter's budget"
     assert years.loc["total", "over_amount"] == pytest.approx(expense["amount"].sum() - 5 * budget, rel=1e-9, abs=CENT)
-    assert plan_tables.teams(plan)["amount"].sum() == pytest.approx(expense["amount"].sum(), abs=CENT)
+    shared = plan_tables.teams(plan)
+    assert shared["amount"].sum() == pytest.approx(expense["amount"].sum(), abs=CENT)
+    assert (shared["amount_share"] * expense["amount"].sum()).tolist() == pytest.approx(shared["amount"].tolist(), abs=CENT)
 
     payments = ledger.payments[ledger.payments["date"] >= AS_OF]
     owed = in_currency(plan, payments["usd"], payments["date"])

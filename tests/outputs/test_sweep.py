@@ -329,6 +329,8 @@ def test_the_folder_holds_one_tidy_file_and_a_page_without_scripts(folder, tmp_p
     assert {"point", "price_factor", "risk_weight", "upper_usd", "decision", "gap_share"} <= set(stored)
     page = (out / "sweep.html").read_text()
     assert "<script" not in page
+    assert "Mean of all points: " in page
+    assert "Plan: $" not in page
     assert found.headline.split(";")[0] in page
     assert json.loads((out / "sweep.json").read_text())["vary"] == ["price_factor=0.8:1.2:3", "risk_weight=0,0.5"]
     table = regret_table(found)

@@ -156,6 +156,7 @@ def tornado(
     data: pd.DataFrame,
     *,
     base: float,
+    base_name: str,
     title: str,
     axis: theme.Axis,
     subtitle: str = "",
@@ -169,6 +170,7 @@ def tornado(
     Args:
         data: label, low and high (the result at the assumption's low and high end), in the order to be shown; the settings as text if
             named.
+        base, base_name: The result that the bars start from, and what it is.
 
     Raises:
         ChartError: If columns or rows do not fit.
@@ -198,7 +200,7 @@ def tornado(
         for end, name in ends.items()
     ]
     tidy = pd.concat(pieces, ignore_index=True)
-    # Both ends on one side of the plan would cover each other in one row; then each gets half of it.
+    # Both ends on one side of the base would cover each other in one row; then each gets half of it.
     crossed = ((table["low"] - base) * (table["high"] - base) > 0).any()
     reach = float((tidy["value"] - base).abs().max()) or 1.0
     room = max(len(text) for text in tidy["text"]) * 7.2 / 440 * (float(tidy["value"].max()) - float(tidy["value"].min()) or reach)
@@ -218,7 +220,7 @@ def tornado(
         piece = tidy[(tidy["value"] >= base) == right]
         if not piece.empty:
             marks += theme.halo_text(alt.Chart(piece).encode(x="value:Q", y=rows, text="text:N", **split), **side)
-    plan = alt.Chart(pd.DataFrame({"base": [float(base)], "text": [f"Plan: {number_text(base, axis.unit)}"]})).encode(x="base:Q")
+    plan = alt.Chart(pd.DataFrame({"base": [float(base)], "text": [f"{base_name}: {number_text(base, axis.unit)}"]})).encode(x="base:Q")
     marks += [
         plan.mark_rule(color="#000000", strokeWidth=1.5),
         plan.mark_text(baseline="bottom", dy=-4, fontWeight="bold").encode(y=alt.value(0), text="text:N"),

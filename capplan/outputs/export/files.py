@@ -5,30 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-#: Spreadsheets run a cell that starts with one of these as a formula.
-_LIVE = ("=", "+", "-", "@", "\t", "\r", "\n")
-
-
-def inert(text: object) -> object:
-    """Return text that no spreadsheet takes for a formula; other values pass.
-
-    Examples:
-        >>> inert("=HYPERLINK(1)"), inert("chat"), inert(-2.5)
-        ("'=HYPERLINK(1)", 'chat', -2.5)
-    """
-    if isinstance(text, str) and text.lstrip(" ").startswith(_LIVE):
-        return "'" + text
-    return text
-
-
-def active(text: str) -> str:
-    """Return the name that an inert text stands for.
-
-    Examples:
-        >>> active("'=HYPERLINK(1)"), active("'tis"), active("chat")
-        ('=HYPERLINK(1)', "'tis", 'chat')
-    """
-    return text[1:] if text.startswith("'") and inert(text[1:]) == text else text
+from capplan.inert import inert
 
 
 def inert_frame(frame: pd.DataFrame) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from capplan.answers.placement import asked_book
 from capplan.answers.plan import quarterly_plan
 from capplan.book.book import load_book
 from capplan.errors import CapplanError
-from capplan.outputs.export.files import active
+from capplan.inert import active
 from capplan.outputs.run.report import Say
 
 #: Columns of these tables that hold days; all that is no number besides is text.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from capplan.outputs.export.files import inert
+from capplan.inert import inert
 from capplan.scratch import in_turn
 
 #: Stands beside the reports of a book.

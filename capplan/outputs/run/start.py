@@ -23,6 +23,7 @@ from capplan.errors import CapplanError, nearest, refused
 from capplan.ingest import expanded, ingest, options_of
 from capplan.ingest.forms import form_of
 from capplan.ingest.known import geography_of
+from capplan.ingest.writing import csv_text
 from capplan.outputs.run.starter_speeds import Ask, starter_speeds
 from capplan.text import money
 
@@ -111,10 +112,10 @@ def start(
 
 def _read_all(files: list[Path], draft: Path, options: dict[str, Any], notes: list[str], say: Callable[[str], None]) -> None:
     """Read each file as what it is: tables of a book first, since others may name what is in them."""
-    tables = [path for path in files if _is_table(path)]
+    tables = {path: frame for path in files if (frame := _table_in(path)) is not None}
     for path in sorted(tables, key=lambda path: list(TABLES).index(path.stem)):
         say(f"reading {path.name} as the table {path.stem}")
-        shutil.copyfile(path, draft / path.name)
+        (draft / path.name).write_text(csv_text(tables[path], path.stem), encoding="utf-8", newline="")
         notes.append(f"{path.name} is the table {path.stem}.")
     others = [path for path in files if path not in tables and path.name != "book.yaml"]
     groups: dict[tuple[str, str], list[Path]] = {}
@@ -131,8 +132,12 @@ def _read_all(files: list[Path], draft: Path, options: dict[str, Any], notes: li
         notes += [*found.notes, found.headline]
 
 
-def _is_table(path: Path) -> bool:
-    return path.suffix == ".csv" and path.stem in TABLES and not read_table(path, path.stem)[1]
+def _table_in(path: Path) -> pd.DataFrame | None:
+    """Read a file that is a table of a book by its name and its cells; None where it is none."""
+    if path.suffix != ".csv" or path.stem not in TABLES:
+        return None
+    frame, faults = read_table(path, path.stem)
+    return None if faults else frame
 
 
 def _write_settings(draft: Path, name: str, assumed: list[tuple[str, str, str]]) -> None:

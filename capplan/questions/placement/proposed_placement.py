@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from capplan.book.proposed import WHERE, fault_in, name_in, rows_of
+from capplan.book.proposed import WHERE, fault_in, rows_of
 from capplan.errors import BookError, Fault, nearest, sentence
 from capplan.questions.placement.problem import Problem
 
@@ -36,8 +36,8 @@ def read_placement(problem: Problem, rows: pd.DataFrame, unread: Sequence[Fault]
     nodes, start = [np.zeros(0, dtype=np.int64)] * len(task_of), np.full(len(task_of), np.nan)
     places: list[tuple[str, float]] = [("", np.nan)] * len(task_of)
     for row in rows_of(rows, unread):
-        name = name_in(str(row["task_id"]), task_of)
-        named = [name_in(each.strip(), node_of) for each in str(row["nodes"]).split(",")]
+        name = str(row["task_id"])
+        named = [each.strip() for each in str(row["nodes"]).split(",")]
         wrong = [("task_id", name, "it is no task", sentence(nearest(name, task_of)))] if name not in task_of else []
         wrong += [("nodes", each, "it is no node", sentence(nearest(each, node_of))) for each in named if each not in node_of]
         if len(set(named)) < len(named):

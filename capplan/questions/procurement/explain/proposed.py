@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from capplan.book.proposed import WHERE, fault_in, name_in, rows_of
+from capplan.book.proposed import WHERE, fault_in, rows_of
 from capplan.contract_kinds import USAGE_TERMS
 from capplan.errors import BookError, Fault, nearest, sentence
 from capplan.questions.procurement.decide import Stated
@@ -87,7 +87,7 @@ class Offers:
 
     def name(self, row: dict[str, Any]) -> str:
         """Return the offer that a row names."""
-        return name_in(str(row["offer_id"]), self.known)
+        return str(row["offer_id"])
 
     def faults(self, row: dict[str, Any]) -> list[Fault]:
         """Say what a row lacks or contradicts."""
