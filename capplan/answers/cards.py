@@ -16,8 +16,8 @@ from capplan.book.book import Book
 from capplan.book.changes import Change, quoted
 from capplan.book.scenario import Scenario
 from capplan.contract_kinds import USAGE_TERMS
-from capplan.errors import CapplanError, ScenarioError
-from capplan.units import quarter_start
+from capplan.errors import CapplanError, ScenarioError, shortened
+from capplan.units import quarter_range, quarter_start
 
 EVERYTHING = "all work"
 Picks = Callable[[Book], Sequence[str]]
@@ -29,8 +29,8 @@ class Entry:
 
     Args:
         name, unit: What it is, and what it counts.
-        start, low, high: Where a number stands at first, and its bounds.
-        options: Words to choose from, the first one at first; empty for a number.
+        start, low, high: Where a number stands at first, and its bounds; of words, the share of them that stand before the first choice.
+        options: Words to choose from; None for a number.
     """
 
     name: str
@@ -38,7 +38,12 @@ class Entry:
     start: float = 0.0
     low: float = 0.0
     high: float = 0.0
-    options: tuple[str, ...] = ()
+    options: Picks | None = None
+
+    def first(self, book: Book) -> float | str:
+        """Return what it stands at before somebody moves it."""
+        words = self.options(book) if self.options else ()
+        return words[int(self.start * len(words))] if words else self.start
 
 
 @dataclass(frozen=True)
@@ -71,10 +76,14 @@ class Card:
             ScenarioError: Where a number or the pick is impossible: which card, what came, what is allowed.
         """
         known = self.picks(book) if self.picks else ()
-        entries = {entry.name: (given or {}).get(entry.name, entry.options[0] if entry.options else entry.start) for entry in self.more}
+        if extra := set(given or {}) - {entry.name for entry in self.more}:
+            raise ScenarioError(
+                f"{self.name} has no entry {', '.join(sorted(extra))}; it has {', '.join(e.name for e in self.more) or 'none'}"
+            )
+        entries = {entry.name: (given or {}).get(entry.name, entry.first(book)) for entry in self.more}
         _check(self.name, number, Entry("", self.unit, self.start, self.low, self.high) if self.unit else None)
         for entry in self.more:
-            _check(f"{self.name} {entry.name}", entries[entry.name], entry)
+            _check(f"{self.name} {entry.name}", entries[entry.name], entry, entry.options(book) if entry.options else ())
         if self.picks and pick not in known:
             raise ScenarioError(f"{self.name}: {pick!r} is not in the book" if known else f"{self.name}: the book has nothing to pick from")
         values = {
@@ -102,17 +111,22 @@ class Card:
         """Name the column that answers."""
         size = f"{number:+g}" if self.low < 0 else f"{number:g}"
         said = " ".join(part for part in (self.name.rstrip(":"), pick, f"{size} {self.unit}" if self.unit else "") if part)
-        more = [value if isinstance(value, str) else f"{value:g} {_UNITS[name]} {name}" for name, value in (given or {}).items()]
+        entries = {entry.name: entry for entry in self.more}
+        more = [
+            f"{name} {value}" if isinstance(value, str) else f"{name} {value:g} {entries[name].unit}"
+            for name, value in (given or {}).items()
+            if name in entries and value not in (SAME_MACHINE, SAME_TERM, entries[name].start)
+        ]
         return ", ".join((said, *more))
 
 
-def _check(what: str, value: float | str, entry: Entry | None) -> None:
+def _check(what: str, value: float | str, entry: Entry | None, words: Sequence[str] = ()) -> None:
     """Refuse what an entry cannot be."""
     if entry is None:
         return
     if entry.options:
-        if value not in entry.options:
-            raise ScenarioError(f"{what} {value!r}: impossible; choose {', '.join(entry.options)}")
+        if value not in words:
+            raise ScenarioError(f"{what} {value!r}: impossible; choose {shortened(', '.join(words), 500)}")
         return
     if isinstance(value, str) or not entry.low <= value <= entry.high:
         raise ScenarioError(
@@ -165,12 +179,21 @@ def _late(book: Book, _: Scenario, days: float, __: str) -> Sequence[Change]:
     return [*gone, Change(table="delivery_states", add={"state": "late", "probability": 1, "late_days": days})]
 
 
-def _next_generation(book: Book, scenario: Scenario, speed_up: float, pick: str) -> Sequence[Change]:
-    """Offer, from the middle of the horizon on, an accelerator that does this many times the work of an offer's, at the offer's price."""
+def _quarters(book: Book) -> Sequence[str]:
+    return quarter_range(book.scenario.first_quarter, book.scenario.horizon_quarters)
+
+
+#: What is said of a new generation beside how fast it is: the middle of the horizon and the price of the one before, unless told.
+GENERATION = (Entry("from", start=0.5, options=_quarters), Entry("price", "% of the offer's", 100, 1, 1000))
+_PRICES = ("usd_per_hour", "negotiated_usd_per_hour", "capex_usd")
+
+
+def _next_generation(book: Book, _: Scenario, speed_up: float, pick: str, **said: Any) -> Sequence[Change]:
+    """Offer, from a quarter on, an accelerator that does this many times the work of an offer's, at a share of the offer's price."""
     offer = book.get("offers").set_index("offer_id").loc[pick]
     old = str(book.get("skus").set_index("sku").loc[offer["sku"], "accelerator"])
     new, sku = f"next after {old}", f"next-{offer['sku']}"
-    opens = (quarter_start(scenario.first_quarter).to_period("Q") + scenario.horizon_quarters // 2).start_time
+    prices = {name: float(offer[name]) * said["price"] / 100 for name in _PRICES if pd.notna(offer[name])} if said["price"] != 100 else {}
     speeds = book.get("speeds")
     return [
         Change(table="accelerators", like=old, add={"accelerator": new}),
@@ -182,7 +205,11 @@ def _next_generation(book: Book, scenario: Scenario, speed_up: float, pick: str)
             for name, accelerator, speed in zip(speeds["workload"], speeds["accelerator"], speeds["work_per_accelerator_hour"], strict=True)
             if accelerator == old
         ),
-        Change(table="offers", like=pick, add={"offer_id": f"next-{pick}", "sku": sku, "available_from": f"{opens:%Y-%m-%d}"}),
+        Change(
+            table="offers",
+            like=pick,
+            add={"offer_id": f"next-{pick}", "sku": sku, "available_from": f"{quarter_start(said['from']):%Y-%m-%d}", **prices},
+        ),
     ]
 
 
@@ -197,14 +224,21 @@ def _api_prices(book: Book, _: Scenario, percent: float, pick: str) -> Sequence[
     return [Change(table="api_contracts", where={"workload": pick}, column=name, multiply=1 + percent / 100) for name in stated]
 
 
-SAME_TERM = "same term"
+SAME_TERM, SAME_MACHINE = "same term", "same machine"
+
+
+def _machines(book: Book) -> Sequence[str]:
+    """List the machines that a quote can be for: those that something of the book or its offers is about."""
+    return (SAME_MACHINE, *sorted(set(book.get("skus")["sku"])))
+
+
 #: What a quote states beside its price.
 QUOTE = (
-    Entry("term", options=(SAME_TERM, "reserved_1y", "reserved_3y")),
+    Entry("machine", options=_machines),
+    Entry("term", options=lambda _: (SAME_TERM, "reserved_1y", "reserved_3y")),
     Entry("prepaid", "%", 0, 0, 100),
     Entry("lot", "machines", 1, 1, 100_000),
 )
-_UNITS = {entry.name: entry.unit for entry in QUOTE}
 
 
 def _quoted(book: Book) -> Sequence[str]:
@@ -212,10 +246,11 @@ def _quoted(book: Book) -> Sequence[str]:
     return tuple(offers.loc[~offers["term"].isin(["owned", "capacity_block"]), "offer_id"])
 
 
-def _quote(book: Book, _: Scenario, usd: float, pick: str, *, term: str, prepaid: float, lot: float) -> Sequence[Change]:
-    """Put a quote in the place of an offer: its price, and its own term, prepayment and lot."""
+def _quote(book: Book, _: Scenario, usd: float, pick: str, *, machine: str, term: str, prepaid: float, lot: float) -> Sequence[Change]:
+    """Put a quote in the place of an offer: its price, and its own machine, term, prepayment and lot."""
     offer = book.get("offers").set_index("offer_id").loc[pick]
     said: dict[str, Any] = {"offer_id": f"quote-{pick}", "negotiated_usd_per_hour": usd}
+    said |= {"sku": machine} if machine not in (SAME_MACHINE, offer["sku"]) else {}
     if term != SAME_TERM and term != offer["term"]:
         said |= {"term": term, "term_months": {"reserved_1y": 12, "reserved_3y": 36}[term]}
     if said.get("term", offer["term"]) not in USAGE_TERMS:
@@ -323,7 +358,7 @@ CARDS = (
     Card("Spot is gone", lines=("remove offers where term=spot",)),
     Card("No capital is spent", lines=("add limit {{limit_id: no-capex, kind: budget_usd, amount: 0, measure: capex}}",)),
     Card("Deliveries slip by", "days", 90, 1, 1000, made=_late),
-    Card("A new generation is faster:", "times", 2, 0.1, 100, _OFFERS, made=_next_generation),
+    Card("A new generation is faster:", "times", 2, 0.1, 100, _OFFERS, made=_next_generation, more=GENERATION),
     Card("A contract is extended by", "quarters", 4, 1, 12, _CONTRACTS, ("shift commitments.{pick} end {whole} quarters",)),
     Card("A contract lapses:", picks=_CONTRACTS, lines=("commitments.{pick} set renews false",)),
     Card("A contract renews:", picks=_CONTRACTS, lines=("commitments.{pick} set renews true",)),

@@ -14,7 +14,7 @@ import yaml
 
 from capplan import load_book
 from capplan.answers.board import Column, compared, first_column, full_column
-from capplan.answers.cards import CARDS, EVERYTHING, _next_generation
+from capplan.answers.cards import CARDS, EVERYTHING
 from capplan.answers.plan import problem_of, purchases_of
 from capplan.answers.serving import speeds_under_targets
 from capplan.answers.store import forget, shared_answers
@@ -131,13 +131,18 @@ def test_a_quote_by_hand(book):
     assert cost(book, quoted) == pytest.approx(cost(book, bare) / 4, rel=1e-6)
 
 
-def test_a_generation_twice_as_fast_needs_half_the_machines(book):
+def test_a_generation_twice_as_fast_needs_half_the_machines_at_its_price(book):
+    """Work by the hour alone: cost follows speed and price in proportion from the quarter on that is said."""
     bare = book.scenario.replaced(
         changes=("remove commitment held", "remove offers where term=spot", "remove offers where term=reserved_1y")
     )
-    lines = [change for change in _next_generation(book, bare, 2.0, "hour") if change.table != "offers"]
-    now = bare.replaced(changes=(*bare.changes, *lines, {"table": "offers", "like": "hour", "add": {"offer_id": "next", "sku": "next-m"}}))
-    assert cost(book, now) == pytest.approx(cost(book, bare) / 2, rel=1e-6)
+    card, before = BY_NAME["A new generation is faster:"], cost(book, bare)
+    for price in (100, 150):
+        now = card.ask(book, bare, 2, "hour", {"from": "2027Q1", "price": price})
+        assert cost(book, now) == pytest.approx(before * price / 200, rel=1e-6)
+    assert card.title(2, "hour", {"from": "2027Q1", "price": 150}) == (
+        "A new generation is faster hour 2 times, from 2027Q1, price 150 % of the offer's"
+    )
 
 
 def test_a_new_generation_is_bought_no_sooner_than_it_can_be_had(book):
@@ -172,7 +177,7 @@ def test_a_quote_states_term_prepayment_and_lot(book):
     row = changed.loc["quote-hour"]
     assert (row["term"], row["term_months"], row["upfront_share"], row["lot_machines"]) == ("reserved_3y", 36, 0.25, 3)
     assert (row["negotiated_usd_per_hour"], row["usd_per_hour"], row["discounts"]) == (9, 40, "units")
-    assert card.title(9, "hour", given) == "This quote instead hour 9 USD/h, reserved_3y, 25 % prepaid, 3 machines lot"
+    assert card.title(9, "hour", given) == "This quote instead hour 9 USD/h, term reserved_3y, prepaid 25 %, lot 3 machines"
     same, larger = (cost(book, card.ask(book, book.scenario, 15, "year", {"lot": lot})) for lot in (1, 2))
     assert larger >= same * (1 - 2e-4), "a larger lot never costs less"
 

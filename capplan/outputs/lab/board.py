@@ -269,7 +269,7 @@ class Board(ipywidgets.VBox):
         )
         picks = card.picks(self._book) if card.picks else ()
         pick = ipywidgets.Dropdown(options=picks, layout=ipywidgets.Layout(width="150px"), tooltip=card.name) if card.picks else None
-        more = {entry.name: _entry(card, entry) for entry in card.more}
+        more = {entry.name: _entry(self._book, card, entry) for entry in card.more}
         button.disabled = bool(card.picks and not picks)
 
         def asked() -> None:
@@ -347,10 +347,12 @@ class Board(ipywidgets.VBox):
         return "The book was read again."
 
 
-def _entry(card: Card, entry: Entry) -> ipywidgets.Widget:
+def _entry(book: Book, card: Card, entry: Entry) -> ipywidgets.Widget:
     """Build what one more entry of a card is put into."""
     look = {
         "tooltip": f"{card.name} {entry.name} {entry.unit}".strip(),
         "layout": ipywidgets.Layout(width="110px" if entry.options else "70px"),
     }
-    return ipywidgets.Dropdown(options=entry.options, **look) if entry.options else ipywidgets.FloatText(value=entry.start, **look)
+    if entry.options:
+        return ipywidgets.Dropdown(options=entry.options(book), value=entry.first(book), **look)
+    return ipywidgets.FloatText(value=entry.start, **look)
