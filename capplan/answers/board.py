@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan
+from capplan.answers.headline import advised
 from capplan.answers.placement import asked_book
 from capplan.answers.plan import first_answer_of, keep_in, kept_answer_of, quarterly_plan
-from capplan.answers.sums import obligations
+from capplan.answers.sums import obligations, quarters_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.questions.procurement import FirstAnswer, Purchases, Signed, signed_now
@@ -66,11 +67,15 @@ def _measures(plan: Plan) -> dict[str, float]:
     """Return the numbers of a plan by which a meeting decides."""
     bought = plan.purchases
     chosen = bought.alternatives.set_index("name").loc["plan"]
-    found = {"expected_usd": float(chosen["expected_usd"]), "bad_cases_usd": float(chosen["cvar_usd"]), **_bought(bought)}
+    firm = bought.purchases[bought.purchases["firm"].astype(bool)]
+    found = {"expected_usd": float(chosen["expected_usd"]), "bad_cases_usd": float(chosen["cvar_usd"])}
+    found |= {"contracts_advised": float(len(advised(plan, firm)[0])), **_bought(bought)}
     for view, name in (("p_and_l", "p_and_l"), ("cash", "cash")):
         rows = plan.ledger.entries[plan.ledger.entries["view"] == view]
         years = rows.groupby("fiscal_year", sort=True)["amount"].sum()
         found |= {f"{name}_{year}_amount": float(amount) for year, amount in years.items()}
+    rows = plan.ledger.entries[(plan.ledger.entries["view"] == "p_and_l") & (plan.ledger.entries["status"] == "signed")]
+    found["signed_contracts_amount"] = float(rows.loc[rows["quarter"].isin(quarters_of(plan)), "amount"].sum())
     owed = obligations(plan)
     return found | {
         "signed_and_owed_amount": float(owed["signed_amount"].sum() + owed["firm_amount"].sum()),

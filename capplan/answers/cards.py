@@ -4,136 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from capplan.answers.card import EVERYTHING, SAME, Card, Entry, Picks
 from capplan.answers.placement import asked_book
 from capplan.answers.plan import fit_again, problem_of
 from capplan.answers.serving import speeds_under_targets
 from capplan.book.book import Book
-from capplan.book.changes import Change, quoted
+from capplan.book.changes import Change
 from capplan.book.scenario import Scenario
 from capplan.contract_kinds import USAGE_TERMS
-from capplan.errors import CapplanError, ScenarioError, shortened
+from capplan.errors import CapplanError, ScenarioError
 from capplan.units import quarter_range, quarter_start
-
-EVERYTHING = "all work"
-Picks = Callable[[Book], Sequence[str]]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One more thing that a question asks for: a number within bounds, or one of some words.
-
-    Args:
-        name, unit: What it is, and what it counts.
-        start, low, high: Where a number stands at first, and its bounds; of words, the share of them that stand before the first choice.
-        options: Words to choose from; None for a number.
-    """
-
-    name: str
-    unit: str = ""
-    start: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
-    options: Picks | None = None
-
-    def first(self, book: Book) -> float | str:
-        """Return what it stands at before somebody moves it."""
-        words = self.options(book) if self.options else ()
-        return words[int(self.start * len(words))] if words else self.start
-
-
-@dataclass(frozen=True)
-class Card:
-    """One question."""
-
-    name: str  #: What it asks, in words that stand before a number.
-    unit: str = ""  #: What the number counts; empty where the question has none.
-    #: start, low, high: Where the number stands at first, and its bounds.
-    start: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
-    picks: Picks | None = None  #: What can be picked, from the book; None where nothing is.
-    #: What-ifs in the grammar of `capplan.book.changes`, with {pick}, {number}, {whole} (the number as a whole), {factor} (1 + number /
-    #: 100) and {share} (number / 100) in them.
-    lines: tuple[str, ...] = ()
-    #: Return further what-ifs from the book, its scenario, the number and what was picked.
-    made: Callable[..., Sequence[Change]] | None = None
-    more: tuple[Entry, ...] = ()  #: What it asks for beside the number.
-    #: factor, share: Assumption that is multiplied by 1 + number / 100; assumption that becomes number / 100.
-    factor: str = ""
-    share: str = ""
-
-    def ask(
-        self, book: Book, scenario: Scenario, number: float = 0.0, pick: str = "", given: Mapping[str, float | str] | None = None
-    ) -> Scenario:
-        """Return the scenario that the question means, on top of another one.
-
-        Raises:
-            ScenarioError: Where a number or the pick is impossible: which card, what came, what is allowed.
-        """
-        known = self.picks(book) if self.picks else ()
-        if extra := set(given or {}) - {entry.name for entry in self.more}:
-            raise ScenarioError(
-                f"{self.name} has no entry {', '.join(sorted(extra))}; it has {', '.join(e.name for e in self.more) or 'none'}"
-            )
-        entries = {entry.name: (given or {}).get(entry.name, entry.first(book)) for entry in self.more}
-        _check(self.name, number, Entry("", self.unit, self.start, self.low, self.high) if self.unit else None)
-        for entry in self.more:
-            _check(f"{self.name} {entry.name}", entries[entry.name], entry, entry.options(book) if entry.options else ())
-        if self.picks and pick not in known:
-            raise ScenarioError(f"{self.name}: {pick!r} is not in the book" if known else f"{self.name}: the book has nothing to pick from")
-        values = {
-            "pick": quoted(pick) if pick else "",
-            "number": repr(number),
-            "whole": f"{int(number):+d}",
-            "factor": repr(1 + number / 100),
-            "share": repr(number / 100),
-        }
-        if pick == EVERYTHING:
-            return scenario.replaced(demand_factor=scenario.demand_factor * (1 + number / 100))
-        moved = (
-            {self.factor: getattr(scenario, self.factor) * (1 + number / 100)}
-            if self.factor
-            else {self.share: number / 100}
-            if self.share
-            else {}
-        )
-        changes = [Change.model_validate(line.format(**values)) for line in self.lines] + list(
-            self.made(book, scenario, number, pick, **entries) if self.made else ()
-        )
-        return scenario.replaced(**moved, changes=(*scenario.changes, *changes)) if changes else scenario.replaced(**moved)
-
-    def title(self, number: float, pick: str = "", given: Mapping[str, float | str] | None = None) -> str:
-        """Name the column that answers."""
-        size = f"{number:+g}" if self.low < 0 else f"{number:g}"
-        said = " ".join(part for part in (self.name.rstrip(":"), pick, f"{size} {self.unit}" if self.unit else "") if part)
-        entries = {entry.name: entry for entry in self.more}
-        more = [
-            f"{name} {value}" if isinstance(value, str) else f"{name} {value:g} {entries[name].unit}"
-            for name, value in (given or {}).items()
-            if name in entries and value not in (SAME_MACHINE, SAME_TERM, entries[name].start)
-        ]
-        return ", ".join((said, *more))
-
-
-def _check(what: str, value: float | str, entry: Entry | None, words: Sequence[str] = ()) -> None:
-    """Refuse what an entry cannot be."""
-    if entry is None:
-        return
-    if entry.options:
-        if value not in words:
-            raise ScenarioError(f"{what} {value!r}: impossible; choose {shortened(', '.join(words), 500)}")
-        return
-    if isinstance(value, str) or not entry.low <= value <= entry.high:
-        raise ScenarioError(
-            f"{what} {value if isinstance(value, str) else f'{value:g}'} {entry.unit}: impossible; give {entry.low:g} to {entry.high:g}"
-        )
-    if entry.unit in ("quarters", "days", "machines") and value != int(value):
-        raise ScenarioError(f"{what} {value:g} {entry.unit}: impossible; give a whole number")
 
 
 def _names(table: str, column: str) -> Picks:
@@ -213,18 +97,52 @@ def _next_generation(book: Book, _: Scenario, speed_up: float, pick: str, **said
     ]
 
 
-def _api_prices(book: Book, _: Scenario, percent: float, pick: str) -> Sequence[Change]:
-    contracts = book.get("api_contracts")
-    contracts = contracts[contracts["workload"] == pick]
-    stated = [
-        name for name in ("input_usd_per_million", "cached_usd_per_million", "output_usd_per_million") if contracts[name].notna().any()
+def _api_prices(book: Book, scenario: Scenario, percent: float, pick: str) -> Sequence[Change]:
+    """Change what a workload's calls cost: prices that its contracts state, and the list prices of the others, which can only fall."""
+    contracts, factor = book.get("api_contracts"), 1 + percent / 100
+    contracts = contracts[(contracts["workload"] == pick) & contracts["kind"].ne("provisioned")]
+    stated = contracts["input_usd_per_million"].notna()
+    lines = [
+        Change(table="api_contracts", where={"api_contract_id": row.api_contract_id}, column=name, multiply=factor)
+        for row in contracts[stated].itertuples()
+        for name in ("input_usd_per_million", "cached_usd_per_million", "output_usd_per_million")
+        if pd.notna(getattr(row, name))
     ]
-    if not stated:
-        raise ScenarioError(f"API prices change by: {pick} has no contract that states its prices; write them into api_contracts.csv")
-    return [Change(table="api_contracts", where={"workload": pick}, column=name, multiply=1 + percent / 100) for name in stated]
+    listed = [
+        Change(
+            table="api_contracts",
+            where={"api_contract_id": row.api_contract_id},
+            column="discount_share",
+            set=round(1 - (1 - row.discount_share) * factor, 12),
+        )
+        for row in contracts[~stated].itertuples()
+    ]
+    services = book.get("services")
+    for row in services[services["workload"].eq(pick) & services["provider"].notna()].itertuples():
+        own = contracts["kind"].eq("payg") & contracts["provider"].eq(row.provider) & contracts["model"].eq(row.model)
+        if not own.any():
+            said: dict[str, Any] = {
+                "api_contract_id": f"{pick}-at-less",
+                "workload": pick,
+                "provider": row.provider,
+                "model": row.model,
+                "kind": "payg",
+            }
+            said |= {"discount_share": round(1 - factor, 12), "as_of": f"{scenario.as_of}", "source_id": said["api_contract_id"]}
+            source = {"source_id": said["source_id"], "title": "List price less what is asked", "where_found": "a what-if"}
+            listed.append(Change(table="sources", add={**source, "retrieved_on": f"{scenario.as_of}"}))
+            listed.append(Change(table="api_contracts", add=said))
+    if not lines and not listed:
+        raise ScenarioError(f"API prices change by: {pick} has no API price: no contract states its prices in api_contracts.csv")
+    if listed and percent > 0:
+        raise ScenarioError(
+            f"API prices change by: {pick} is called at list prices, which no what-if can raise while no contract states its prices; write"
+            " them into api_contracts.csv"
+        )
+    return [*lines, *listed]
 
 
-SAME_TERM, SAME_MACHINE = "same term", "same machine"
+SAME_TERM, SAME_MACHINE = f"{SAME}term", f"{SAME}machine"
 
 
 def _machines(book: Book) -> Sequence[str]:
@@ -244,6 +162,13 @@ QUOTE = (
 def _quoted(book: Book) -> Sequence[str]:
     offers = book.get("offers")
     return tuple(offers.loc[~offers["term"].isin(["owned", "capacity_block"]), "offer_id"])
+
+
+def _price_now(book: Book, pick: str) -> float:
+    """Return what a machine of an offer costs an hour today."""
+    offer = book.get("offers").set_index("offer_id").loc[pick]
+    quote = offer["negotiated_usd_per_hour"]
+    return float(offer["usd_per_hour"] if pd.isna(quote) else quote)
 
 
 def _quote(book: Book, _: Scenario, usd: float, pick: str, *, machine: str, term: str, prepaid: float, lot: float) -> Sequence[Change]:
@@ -347,26 +272,74 @@ _RUNS, _OFFERS, _CONTRACTS = _names("training_runs", "run_id"), _names("offers",
 _SPOT = tuple(f"offers where term=spot multiply {name} {{number}}" for name in ("usd_per_hour", "negotiated_usd_per_hour"))
 #: The questions in the order of the board.
 CARDS = (
-    Card("Demand changes by", "%", 30, -90, 900, _work, made=_demand),
-    Card("Budgets change by", "%", -15, -100, 200, factor="budget_factor"),
-    Card("Unsigned prices change by", "%", -20, -90, 900, factor="price_factor"),
-    Card("This quote instead:", "USD/h", 10, 0.001, 100_000, _quoted, made=_quote, more=QUOTE),
-    Card("Nothing new is signed for", "quarters", 1, 1, 8, made=_wait),
-    Card("A run slips by", "quarters", 2, 1, 12, _RUNS, ("shift training_runs.{pick} {whole} quarters",)),
-    Card("A run is dropped:", picks=_RUNS, lines=("remove training_runs.{pick}",)),
-    Card("Spot prices are multiplied by", "times", 2, 0.01, 100, lines=_SPOT),
+    Card("Demand changes by", "%", 30, -90, 900, _work, made=_demand, said="Demand of {pick} {number}"),
+    Card("Budgets change by", "%", -15, -100, 200, factor="budget_factor", said="Budgets {number}"),
+    Card("Unsigned prices change by", "%", -20, -90, 900, factor="price_factor", said="Unsigned prices {number}"),
+    Card(
+        "This quote instead:",
+        "USD/h",
+        10,
+        0.001,
+        100_000,
+        _quoted,
+        made=_quote,
+        more=QUOTE,
+        said="A quote of {number} instead of {pick}",
+        now=_price_now,
+    ),
+    Card("Nothing new is signed for", "quarters", 1, 1, 8, made=_wait, said="Nothing new is signed for {number}"),
+    Card("A run slips by", "quarters", 2, 1, 12, _RUNS, ("shift training_runs.{pick} {whole} quarters",), said="{pick} slips by {number}"),
+    Card("A run is dropped:", picks=_RUNS, lines=("remove training_runs.{pick}",), said="{pick} is dropped"),
+    Card("Spot prices are multiplied by", "times", 2, 0.01, 100, lines=_SPOT, said="Spot prices multiplied by {number}"),
     Card("Spot is gone", lines=("remove offers where term=spot",)),
     Card("No capital is spent", lines=("add limit {{limit_id: no-capex, kind: budget_usd, amount: 0, measure: capex}}",)),
-    Card("Deliveries slip by", "days", 90, 1, 1000, made=_late),
-    Card("A new generation is faster:", "times", 2, 0.1, 100, _OFFERS, made=_next_generation, more=GENERATION),
-    Card("A contract is extended by", "quarters", 4, 1, 12, _CONTRACTS, ("shift commitments.{pick} end {whole} quarters",)),
-    Card("A contract lapses:", picks=_CONTRACTS, lines=("commitments.{pick} set renews false",)),
-    Card("A contract renews:", picks=_CONTRACTS, lines=("commitments.{pick} set renews true",)),
-    Card("API prices change by", "%", -50, -99, 900, _either, made=_api_prices),
-    Card("No API for", picks=_either, lines=("workloads.{pick} set host self",)),
-    Card("Latency targets change by", "%", -30, -90, 900, _served, made=_latency),
-    Card("First token within", "ms", 1000, 1, 600_000, _served, made=_token_within("first_token_seconds_p95")),
-    Card("Each token within", "ms", 50, 0.1, 60_000, _served, made=_token_within("token_seconds_p95")),
-    Card("Bad cases weigh", "%", 50, 0, 100, share="risk_weight"),
-    Card("Work that must be served:", "%", 99, 0, 100, share="service_level_share"),
+    Card("Deliveries slip by", "days", 90, 1, 1000, made=_late, said="Deliveries slip by {number}"),
+    Card(
+        "A new generation is faster:",
+        "times",
+        2,
+        0.1,
+        100,
+        _OFFERS,
+        made=_next_generation,
+        more=GENERATION,
+        said="A generation after {pick}, {number} times as fast",
+    ),
+    Card(
+        "A contract is extended by",
+        "quarters",
+        4,
+        1,
+        12,
+        _CONTRACTS,
+        ("shift commitments.{pick} end {whole} quarters",),
+        said="{pick} is extended by {number}",
+    ),
+    Card("A contract lapses:", picks=_CONTRACTS, lines=("commitments.{pick} set renews false",), said="{pick} lapses"),
+    Card("A contract renews:", picks=_CONTRACTS, lines=("commitments.{pick} set renews true",), said="{pick} renews"),
+    Card("API prices change by", "%", -50, -99, 900, _either, made=_api_prices, said="API prices of {pick} {number}"),
+    Card("No API for", picks=_either, lines=("workloads.{pick} set host self",), said="No API for {pick}"),
+    Card("Latency targets change by", "%", -30, -90, 900, _served, made=_latency, said="Latency targets of {pick} {number}"),
+    Card(
+        "First token within",
+        "ms",
+        1000,
+        1,
+        600_000,
+        _served,
+        made=_token_within("first_token_seconds_p95"),
+        said="First token of {pick} within {number}",
+    ),
+    Card(
+        "Each token within",
+        "ms",
+        50,
+        0.1,
+        60_000,
+        _served,
+        made=_token_within("token_seconds_p95"),
+        said="Each token of {pick} within {number}",
+    ),
+    Card("Bad cases weigh", "%", 50, 0, 100, share="risk_weight", said="Bad cases weigh {number}"),
+    Card("Work that must be served:", "%", 99, 0, 100, share="service_level_share", said="{number} of work must be served"),
 )

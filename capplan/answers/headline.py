@@ -66,18 +66,24 @@ def _proven(plan: Plan) -> str:
     return SIGN if cost > unsure else CLOSE if cost > -unsure else WAIT
 
 
+def advised(plan: Plan, firm: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Return those of the firm purchases (offer_id, quarter) that the verdicts say to sign, and the verdict on all together."""
+    said, _, together = verdicts_of(plan, firm)
+    return firm[[one == SIGN or (together == SIGN and SIGN not in said) for one in said]], together
+
+
 def plan_headline(plan: Plan) -> str:
     """Say in one sentence what the plan costs against its budget, what to sign, by when, and what waiting costs."""
     firm = plan.purchases.purchases[plan.purchases.purchases["firm"].astype(bool)]
     cost = _against_budget(plan)
     if firm.empty:
         return f"{cost}; nothing has to be signed before the next review."
-    said, _, together = verdicts_of(plan, firm)
-    if together != SIGN and SIGN not in said:
+    worth_it, together = advised(plan, firm)
+    if worth_it.empty:
         why = "waiting is better" if together == WAIT else "it is too close to call, so wait"
         could = f"{counted(len(firm), 'contract')} worth {_worth(plan, firm)} could be signed before the next review, and {why}"
         return f"{cost}; sign nothing yet: {could}."
-    firm = firm[[one == SIGN for one in said]] if SIGN in said else firm
+    firm = worth_it
     submit = max(firm["submit_by"].min(), pd.Timestamp(plan.scenario.as_of))
     ask = (
         f"sign {counted(len(firm), 'contract')} worth {_worth(plan, firm)}, submitted by {day(submit)} and signed by"

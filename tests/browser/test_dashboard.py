@@ -53,7 +53,7 @@ def test_three_people_ask_at_once_and_see_no_code(dashboard: Any, browser: Any, 
         page.wait_for_function("() => document.querySelectorAll('.capplan-meeting .capplan-board thead th').length > 2", timeout=180_000)
         ready(page)
     for place, page in enumerate(people, 1):
-        assert [text.partition("\n")[0] for text in columns(page)] == ["Today", f"Demand changes by all work +{10 * place} %"]
+        assert [text.partition("\n")[0] for text in columns(page)] == ["Today", f"Demand of all work +{10 * place} %"]
     page = people[0]
     book = load_book(steady)
     view = show_plan(book, book.scenario)

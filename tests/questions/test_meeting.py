@@ -14,7 +14,8 @@ import pytest
 
 from capplan import load_book
 from capplan.answers.board import Column
-from capplan.answers.cards import CARDS, EVERYTHING, get_ready
+from capplan.answers.card import EVERYTHING
+from capplan.answers.cards import CARDS, get_ready
 from capplan.cli import overrides
 from capplan.errors import CapplanError
 from capplan.outputs.lab import board as board_module
@@ -78,7 +79,7 @@ def test_an_answer_is_a_first_one_then_a_full_one_and_stays(made):
     row, number, pick = shown.cards["Demand changes by"]
     assert (number.value, pick.value) == (30.0, EVERYTHING)
     row.children[0].click()
-    assert "Computing in full: Demand changes by all work +30 %" in shown.status.value
+    assert "Computing in full: Demand of all work +30 %" in shown.status.value
     runs.finish("first")
     assert shown.asked[1].state == "first answer"
     assert "$1.3M" in shown.table.value
@@ -157,7 +158,7 @@ def test_exports_hold_the_board_and_no_formula(made, tmp_path):
     shown.buttons["picture"].click()
     book = openpyxl.load_workbook(io.BytesIO((tmp_path / "board.xlsx").read_bytes()))
     rows = list(book["Measures"].iter_rows(values_only=True))
-    assert rows[0] == ("Measure", TODAY, "Demand changes by all work +30 %")
+    assert rows[0] == ("Measure", TODAY, "Demand of all work +30 %")
     assert rows[1] == ("Cost in expectation (USD)", 1_000_000, 1_300_000)
     assert all(cell.data_type != "f" for sheet in book for line in sheet.iter_rows() for cell in line)
     assert (tmp_path / "board.png").read_bytes().startswith(b"\x89PNG")
@@ -177,12 +178,14 @@ def test_text_of_a_book_is_inert_on_the_board(made):
 def test_a_book_that_changes_on_disk_is_said_and_read_again_on_a_click(made):
     shown, runs = made
     file = shown._book.path / "offers.csv"
-    file.write_text(file.read_text().replace(",12,", ",13,"))
+    row = file.read_text().splitlines()[-1]
+    file.write_text(f"{file.read_text().replace(',12,', ',13,')}{row.replace('cheap', 'new')}\n")
     shown.cards["Spot is gone"][0].children[0].click()
     assert "has changed on disk" in shown.notice.value
     assert len(shown.asked) == 1
     shown.buttons["reload"].click()
     runs.finish("full")
+    assert "new" in shown.cards["This quote instead:"][2].options, "what can be picked is that of the book as it is now"
     shown.cards["Spot is gone"][0].children[0].click()
     assert len(shown.asked) == 2
     assert 13.0 in set(shown._book.offers["usd_per_hour"])
@@ -195,6 +198,30 @@ def test_an_answer_to_a_question_that_was_cleared_is_dropped(made):
     runs.finish("first")
     runs.finish("full")
     assert [asked.title for asked in shown.asked] == [TODAY]
+
+
+def test_a_quote_stands_at_the_price_of_what_it_replaces(made):
+    shown, _ = made
+    _, number, pick = shown.cards["This quote instead:"]
+    for name, usd in (("hour", 40.0), ("cheap", 12.0), ("year", 16.0)):
+        pick.value = name
+        assert number.value == usd
+
+
+def test_a_comparison_stands_in_the_place_of_the_answers_and_goes_with_the_next_question(made):
+    shown, runs = made
+    shown.ask("Demand changes by", 30, EVERYTHING)
+    runs.finish("full")
+    assert shown.headline.value.startswith("<h3>Demand of all work +30 %: It costs")
+    button = shown.buttons["compare"]
+    button.click()
+    assert (shown.table.layout.display, button.description) == ("none", "Show all answers")
+    assert "Two answers compared" in shown.comparison.value
+    button.click()
+    assert (shown.table.layout.display, shown.comparison.value, button.description) == ("", "", "Show the difference")
+    button.click()
+    shown.ask("Spot is gone")
+    assert (shown.table.layout.display, shown.comparison.value) == ("", "")
 
 
 def test_cards_without_anything_to_pick_are_disabled(made):
@@ -252,7 +279,7 @@ def test_a_question_in_words_is_shown_first_and_answered_when_it_is_approved(mad
     shown.words.value = f"demand rises by 30%, and {HOSTILE} prices fall"
     assert shown.answer_words.disabled
     shown.read_words.click()
-    assert "Demand changes by all work +30 %" in shown.notice.value
+    assert "Demand of all work +30 %" in shown.notice.value
     assert "from &#x27;demand rises by 30%&#x27;" in shown.notice.value
     assert "Not understood" in shown.notice.value
     assert HOSTILE not in shown.notice.value

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from capplan.answers.cards import CARDS, Card
+from capplan.answers.card import Card
+from capplan.answers.cards import CARDS
 from capplan.book.allowed import fault_words
 from capplan.book.book import Book
 from capplan.book.changed_tables import changed_table

@@ -132,7 +132,7 @@ def _differences(base: Column, column: Column, table: pd.DataFrame, currency: st
         if step
         else f"It costs what {OWN} costs."
     ]
-    for name in ("bad_cases_usd", "unserved_share", "todays_signatures_cost_more_usd"):
+    for name in ("bad_cases_usd", "signed_contracts_amount", "unserved_share", "todays_signatures_cost_more_usd"):
         if name in cells.index and cells.loc[name, "after"] != cells.loc[name, "before"]:
             was, now = (measure_text(name, cells.loc[name, part], currency) for part in ("before", "after"))
             lines.append(f"{measure_name(name, currency)}: {now}{f' instead of {was}' if name in base.measures else ''}.")

@@ -16,7 +16,7 @@ from capplan.answers.ask.model import Model, Second, ask_model, model_of, record
 from capplan.answers.ask.reader import Reader, Reading
 from capplan.answers.ask.shown import reading_text, scenario_asked
 from capplan.answers.board import Column, first_column, full_column
-from capplan.answers.cards import CARDS, Card, Entry, get_ready
+from capplan.answers.cards import CARDS, get_ready
 from capplan.book.book import Book, load_book
 from capplan.book.gate import stamp
 from capplan.book.scenario import Scenario
@@ -25,6 +25,7 @@ from capplan.outputs import charts
 from capplan.outputs.lab.answering import Answer, answer_reading
 from capplan.outputs.lab.asked_record import keep_record
 from capplan.outputs.lab.background import Background, Runs
+from capplan.outputs.lab.board_card import card_row
 from capplan.outputs.lab.board_table import board_chart, board_html, comparison_html, scenario_text, workbook_bytes
 from capplan.outputs.lab.explore import error_text, file_name
 from capplan.outputs.lab.given import hand_over, somebody_is_there
@@ -71,10 +72,9 @@ class Board(ipywidgets.VBox):
         )
         for name in ("headline", "status", "notice", "picture", "table", "told"):
             getattr(self, name).add_class(f"capplan-{name}")
-        self.cards = {card.name: self._card(card) for card in CARDS}
         self.onto = ipywidgets.Dropdown(options=[TODAY], description="On top of", layout=ipywidgets.Layout(width="330px"))
         self.first, self.second = (
-            ipywidgets.Dropdown(options=[], description=name, layout=ipywidgets.Layout(width="330px")) for name in ("Compare", "with")
+            ipywidgets.Dropdown(options=[], description=name, layout=ipywidgets.Layout(width="235px")) for name in ("Compare", "with")
         )
         self.buttons = {
             "compare": self._button("Show the difference", self.compare),
@@ -95,27 +95,33 @@ class Board(ipywidgets.VBox):
         self.read_words, self.answer_words = self._button("Read it", self.read), self._button("Answer this", self.answer)
         self._unread()
         words = ipywidgets.HBox([self.words, self.read_words, self.answer_words], layout=ipywidgets.Layout(flex_flow="row wrap"))
-        cards = ipywidgets.VBox(
-            [self.onto, *(row for row, _, _ in self.cards.values())],
-            layout=ipywidgets.Layout(flex="0 0 540px", max_height="300px", overflow="auto"),
+        self._cards = ipywidgets.VBox(layout=ipywidgets.Layout(flex="0 0 535px", max_height="575px", overflow="auto"))
+        self._cards.add_class("capplan-cards")
+        self._lay_cards()
+        answers = ipywidgets.VBox(
+            [self.picture, self.table, self.comparison], layout=ipywidgets.Layout(flex="1 1 0", min_width="0", max_height="575px")
         )
-        cards.add_class("capplan-cards")
-        self.picture.layout.flex, self.picture.layout.min_width = "1 1 0", "0"
-        top = ipywidgets.HBox([self.picture, cards])
+        top = ipywidgets.HBox([answers, self._cards])
+        said = ipywidgets.HBox([self.status, self.notice], layout=ipywidgets.Layout(flex_flow="row wrap"))
         choose = ipywidgets.HBox([self.first, self.second, *self.buttons.values()], layout=ipywidgets.Layout(flex_flow="row wrap"))
         super().__init__(
-            children=[self.headline, self.status, self.notice, words, self.told, top, self.table, choose, self.comparison, Names()],
-            layout=ipywidgets.Layout(width="auto", min_width="0"),
+            children=[self.headline, said, words, self.told, top, choose, Names()], layout=ipywidgets.Layout(width="auto", min_width="0")
         )
         for name in ("capplan-meeting", *NO_MATHEMATICS):
             self.add_class(name)
         self._begin()
 
+    def _lay_cards(self) -> None:
+        """Lay the cards, with what the book has to pick from."""
+        self.cards = {card.name: card_row(self._book, card, self.ask, self._pressed) for card in CARDS}
+        self._cards.children = [self.onto, *(row for row, _, _ in self.cards.values())]
+
     def ask(self, name: str, number: float = 0.0, pick: str = "", given: Mapping[str, float | str] | None = None) -> None:
         """Ask a card's question on top of the chosen column, as a click on it does."""
         card = next(card for card in CARDS if card.name == name)
         ground = self._ground()
-        self._ask(card.title(number, pick, given), ground, card.ask(self._book, ground.scenario, number, pick, given))
+        asked = card.ask(self._book.with_changes(ground.scenario.changes), ground.scenario, number, pick, given)
+        self._ask(card.title(number, pick, given), ground, asked)
 
     def read(self) -> str:
         """Read the question in words, and show what was understood; nothing is computed before it is approved."""
@@ -214,6 +220,7 @@ class Board(ipywidgets.VBox):
     def _put(self, asked: Asked) -> None:
         """Set a question on the board, and ask for its first and its full answer."""
         self.asked.append(asked)
+        self._show_all()
         self._draw()
         self.second.value = asked.title
         today = self.asked[0].column.signed if self.asked[0].column and asked.title != TODAY else None
@@ -254,35 +261,11 @@ class Board(ipywidgets.VBox):
             chooser.options = titles
             chooser.value = kept if kept in titles else titles[-1] if chooser is self.second else titles[0]
         if columns:
-            self.headline.value = f"<h3 style='margin:4px 0'>{html.escape(columns[-1].headline)}</h3>"
-            self.picture.value = charts.to_svg(board_chart(columns))
+            told = columns[-1].headline if columns[-1].name == TODAY else f"{columns[-1].name}: {columns[-1].headline}"
+            self.headline.value = f"<h3>{html.escape(told)}</h3>"
+            self.picture.value = charts.to_svg(board_chart(columns, self._today.currency))
         if not waiting:
             self.status.value = "All answers are full ones: a run without a person gives the same."
-
-    def _card(self, card: Card) -> tuple[ipywidgets.Widget, ipywidgets.Widget | None, ipywidgets.Widget | None]:
-        """Build a card: a button, a number, and what can be picked."""
-        button = ipywidgets.Button(description=card.name, tooltip=f"Ask: {card.name}", layout=ipywidgets.Layout(width="210px"))
-        number = (
-            ipywidgets.FloatText(value=card.start, layout=ipywidgets.Layout(width="70px"), tooltip=f"{card.name} ({card.unit})")
-            if card.unit
-            else None
-        )
-        picks = card.picks(self._book) if card.picks else ()
-        pick = ipywidgets.Dropdown(options=picks, layout=ipywidgets.Layout(width="150px"), tooltip=card.name) if card.picks else None
-        more = {entry.name: _entry(self._book, card, entry) for entry in card.more}
-        button.disabled = bool(card.picks and not picks)
-
-        def asked() -> None:
-            given = {name: part.value for name, part in more.items()}
-            self.ask(card.name, number.value if number else 0.0, str(pick.value) if pick else "", given)
-
-        button.on_click(lambda _: self._pressed(asked))
-        unit = ipywidgets.HTML(html.escape(card.unit))
-        said = [(ipywidgets.HTML(html.escape(f"{entry.name} {entry.unit}".strip())), more[entry.name]) for entry in card.more]
-        parts = [button, number, unit if card.unit else None, pick, *(part for pair in said for part in pair)]
-        row = ipywidgets.HBox([part for part in parts if part is not None], layout=ipywidgets.Layout(flex_flow="row wrap"))
-        row.layout.flex = "0 0 auto"
-        return row, number, pick
 
     def _button(self, text: str, action: Callable[[], str | None]) -> ipywidgets.Button:
         button = ipywidgets.Button(description=text, tooltip=text, layout=ipywidgets.Layout(width="auto"))
@@ -303,10 +286,18 @@ class Board(ipywidgets.VBox):
         return column
 
     def compare(self) -> str:
-        """Show two columns and their difference."""
+        """Show two columns and their difference in the place of all answers, and all answers again on the next click."""
+        if self.comparison.value:
+            self._show_all()
+            return ""
         before, after = self._chosen(self.first.value), self._chosen(self.second.value)
         self.comparison.value = comparison_html(before, after, self._today.currency)
+        self.table.layout.display, self.buttons["compare"].description = "none", "Show all answers"
         return html.escape(f"{after.name} against {before.name}.")
+
+    def _show_all(self) -> None:
+        """Show the answers side by side, and no comparison."""
+        self.comparison.value, self.table.layout.display, self.buttons["compare"].description = "", "", "Show the difference"
 
     def save(self) -> str:
         """Write the assumptions of the second chosen column as a file that `capplan plan --scenario` takes."""
@@ -329,12 +320,12 @@ class Board(ipywidgets.VBox):
         columns = [asked.column for asked in self.asked if asked.column is not None]
         if not columns:
             raise CapplanError("There is no answer yet.")
-        return hand_over(self._folder, "board.png", charts.to_png(board_chart(columns)))
+        return hand_over(self._folder, "board.png", charts.to_png(board_chart(columns, self._today.currency)))
 
     def clear(self) -> None:
         """Take every what-if from the board; today's plan stays."""
         del self.asked[1:]
-        self.comparison.value = ""
+        self._show_all()
         self._draw()
 
     def reload(self) -> str:
@@ -342,17 +333,7 @@ class Board(ipywidgets.VBox):
         self._book = load_book(self._book.path)
         self._stamp = stamp(self._book.path)
         self.asked.clear()
-        self.comparison.value = ""
+        self._lay_cards()
+        self._show_all()
         self._begin()
         return "The book was read again."
-
-
-def _entry(book: Book, card: Card, entry: Entry) -> ipywidgets.Widget:
-    """Build what one more entry of a card is put into."""
-    look = {
-        "tooltip": f"{card.name} {entry.name} {entry.unit}".strip(),
-        "layout": ipywidgets.Layout(width="110px" if entry.options else "70px"),
-    }
-    if entry.options:
-        return ipywidgets.Dropdown(options=entry.options(book), value=entry.first(book), **look)
-    return ipywidgets.FloatText(value=entry.start, **look)

@@ -14,20 +14,29 @@ from capplan.outputs import charts
 from capplan.outputs.export.plain_workbook import plain_workbook
 from capplan.text import counted, heading, money, number_text, value_text, words
 
-_STYLE = (
-    "<style>.capplan-meeting .capplan-picture svg{max-width:100%;height:auto}.capplan-board"
-    " table{border-collapse:collapse;font-size:12.5px;line-height:1.35}.capplan-board caption{text-align:left;font-weight:600;padding:4px"
-    " 0}.capplan-board th,.capplan-board td{padding:2px 10px 2px 0;border-bottom:1px solid"
-    " #ccd2d9;text-align:right;vertical-align:top;white-space:normal;color:#1b1f24;background:#fff}.capplan-board"
-    " th[scope=row],.capplan-board td.words{text-align:left}.capplan-board th[scope=row]{font-weight:500;min-width:190px}.capplan-board"
-    " small{font-weight:400;color:#4a525c}.capplan-board td.words{font-size:12px;max-width:230px}.capplan-board"
-    " .wide{overflow:auto;max-height:240px;background:#fff}</style>"
-)
+#: More specific than an explorer's tables, which stand on the same page.
+_STYLE = """<style>
+.capplan-meeting .capplan-picture svg{max-width:100%;height:auto}
+.capplan-meeting .capplan-headline h3{margin:4px 0;font-size:16px;line-height:1.35}
+.capplan-meeting .capplan-board table{border-collapse:collapse;font-size:12.5px;line-height:1.35}
+.capplan-meeting .capplan-board caption{text-align:left;font-weight:600;padding:4px 0}
+.capplan-meeting .capplan-board :is(th,td){padding:2px 10px 2px 0;border-bottom:1px solid #ccd2d9;text-align:right;vertical-align:top;
+white-space:normal;color:#1b1f24;background:#fff}
+.capplan-meeting .capplan-board th[scope=row]{font-weight:500;text-align:left;width:215px;min-width:215px;position:sticky;left:0}
+.capplan-meeting .capplan-board small{font-weight:400;color:#4a525c}
+.capplan-meeting .capplan-board td.words{font-size:12px;text-align:left;min-width:120px;max-width:190px;overflow-wrap:anywhere}
+.capplan-meeting .capplan-board thead th{position:sticky;top:0;z-index:1}
+.capplan-meeting .capplan-board .wide{overflow:auto;max-height:330px;background:#fff}
+</style>"""
 #: Measures whose names need more words than their own.
 _NAMES = {
-    "expected_usd": "Cost in expectation (USD)",
+    "expected_usd": "Cost in expectation, beside what is signed (USD)",
+    "signed_contracts_amount": "Contracts signed already, in the planned quarters",
     "todays_signatures_cost_more_usd": "Signing today's plan under it costs more (USD)",
     "bad_cases_usd": "In the bad cases (USD)",
+    "contracts_advised": "Contracts that the verdict says to sign",
+    "contracts_to_sign": "Contracts in the plan before the next review",
+    "signed_now_usd": "Worth of those in the plan (USD)",
     "unserved_usd": "Work left undone, at its price (USD)",
     "unserved_share": "Work left undone, of the kind that lacks most (%)",
 }
@@ -38,7 +47,8 @@ def measure_name(name: str, currency: str) -> str:
     view = next((view for view in ("p_and_l", "cash") if name.startswith(f"{view}_")), "")
     if view:
         return f"{words(view)}, {name.removeprefix(f'{view}_').removesuffix('_amount')} ({currency})"
-    return _NAMES.get(name, heading(name, currency))
+    said = _NAMES.get(name, heading(name, currency))
+    return f"{said} ({currency})" if name in _NAMES and name.endswith("_amount") else said
 
 
 def measure_text(name: str, value: float | None, currency: str, *, signed: bool = False) -> str:
@@ -102,7 +112,7 @@ def board_html(columns: Sequence[tuple[str, Column | None, str]], before: Scenar
         )
         rows.append(f'<tr><th scope="row">{html.escape(measure_name(name, currency))}</th>{cells}</tr>')
     for label, lines in (
-        ("Signed before the next review", lambda column: signatures(column, base)),
+        ("In the plan before the next review", lambda column: signatures(column, base)),
         ("What is assumed otherwise", lambda column: what_changed(column, before)),
     ):
         cells = "".join(
@@ -133,17 +143,21 @@ def comparison_html(before: Column, after: Column, currency: str) -> str:
         )
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in (before.name, after.name, "Difference"))
     return (
-        f'{_STYLE}<div class="capplan-board"><table><caption>Two answers compared</caption><thead><tr><th'
-        f' scope="row">Measure</th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+        f'{_STYLE}<div class="capplan-board"><div class="wide" tabindex="0" role="region" aria-label="The'
+        f' comparison"><table><caption>Two answers compared</caption><thead><tr><th'
+        f' scope="row">Measure</th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div></div>'
     )
 
 
-def board_chart(columns: Sequence[Column]) -> Any:
+def board_chart(columns: Sequence[Column], currency: str = "USD") -> Any:
     """Draw what the answers cost."""
     base, last = columns[0], columns[-1]
     step = last.measures["expected_usd"] - base.measures["expected_usd"]
     more = f"{money(abs(step))} {'more' if step >= 0 else 'less'} than {base.name}"
     title = f"{last.name}: {money(last.measures['expected_usd'])} in expectation" + (f", {more}" if last is not base else "")
+    owed = [column.measures.get("signed_contracts_amount", float("nan")) for column in (base, last)]
+    if abs(owed[1] - owed[0]) > 0:
+        title += f", and {money(abs(owed[1] - owed[0]), currency)} {'more' if owed[1] > owed[0] else 'less'} for what is signed"
     rows = [
         {"label": column.name, "value": value, "part": part}
         for column in columns
@@ -157,7 +171,7 @@ def board_chart(columns: Sequence[Column]) -> Any:
         part="part",
         title=title,
         axis=charts.Axis("Cost over the horizon", "USD"),
-        subtitle="Discounted; unserved work is counted at its price",
+        subtitle="Discounted; unserved work is counted at its price, what is signed already is not in it",
     )
 
 

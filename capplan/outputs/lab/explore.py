@@ -7,6 +7,7 @@ cut off), is the very picture of the report, and is redrawn in a quarter of a se
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import html
 import re
 import time
@@ -376,4 +377,5 @@ def error_text(message: str) -> str:
 
 def file_name(text: str) -> str:
     """Return a text as part of a file name."""
-    return re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")[:60] or "view"
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")
+    return (name if len(name) <= 60 else f"{name[:51]}_{hashlib.sha256(text.encode()).hexdigest()[:8]}") or "view"

@@ -202,7 +202,9 @@ def _page(found: Comparison, columns: Mapping[str, Column]) -> str:
         }
     )
     sections = [
-        PageSection("Side by side", "", [to_svg(board_chart(list(columns.values())))], [TableBlock(shown, shown=len(shown))], found.notes),
+        PageSection(
+            "Side by side", "", [to_svg(board_chart(list(columns.values()), currency))], [TableBlock(shown, shown=len(shown))], found.notes
+        ),
         PageSection(
             "Signed before the next review",
             "Accelerators by offer and quarter." if len(found.signed) else "No scenario signs anything.",
