@@ -171,9 +171,10 @@ def _price_now(book: Book, pick: str) -> float:
     return float(offer["usd_per_hour"] if pd.isna(quote) else quote)
 
 
-def _quote(book: Book, _: Scenario, usd: float, pick: str, *, machine: str, term: str, prepaid: float, lot: float) -> Sequence[Change]:
+def _quote(book: Book, _: Scenario, usd: float, pick: str, **given: Any) -> Sequence[Change]:
     """Put a quote in the place of an offer: its price, and its own machine, term, prepayment and lot."""
     offer = book.get("offers").set_index("offer_id").loc[pick]
+    machine, term, prepaid, lot = (given[entry.name] for entry in QUOTE)
     said: dict[str, Any] = {"offer_id": f"quote-{pick}", "negotiated_usd_per_hour": usd}
     said |= {"sku": machine} if machine not in (SAME_MACHINE, offer["sku"]) else {}
     if term != SAME_TERM and term != offer["term"]:

@@ -293,6 +293,21 @@ def test_a_quote_states_term_prepayment_and_lot(book):
     assert larger >= same * (1 - 2e-4), "a larger lot never costs less"
 
 
+def test_a_quote_may_be_for_another_machine_and_a_card_knows_its_entries():
+    example, card = example_book(), BY_NAME["This quote instead:"]
+    pick = card.picks(example)[0]
+    scenario = card.ask(example, example.scenario, 20, pick, {"machine": "p5.48xlarge"})
+    row = example.with_changes(scenario.changes).offers.set_index("offer_id").loc[f"quote-{pick}"]
+    assert (row["sku"], row["negotiated_usd_per_hour"]) == ("p5.48xlarge", 20)
+    with pytest.raises(ScenarioError, match=r"This quote instead: machine 'abacus': impossible; choose same machine, "):
+        card.ask(example, example.scenario, 20, pick, {"machine": "abacus"})
+    with pytest.raises(ScenarioError, match=r"This quote instead: has no entry colour; it has machine, term, prepaid, lot"):
+        card.ask(example, example.scenario, 20, pick, {"colour": "red"})
+    generation = BY_NAME["A new generation is faster:"]
+    with pytest.raises(ScenarioError, match=r"A new generation is faster: from '2035Q1': impossible; choose 2027Q1, 2027Q2"):
+        generation.ask(example, example.scenario, 2, pick, {"from": "2035Q1"})
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
