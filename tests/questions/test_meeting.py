@@ -160,7 +160,7 @@ def test_exports_hold_the_board_and_no_formula(made, tmp_path):
     book = openpyxl.load_workbook(io.BytesIO((tmp_path / "board.xlsx").read_bytes()))
     rows = list(book["Measures"].iter_rows(values_only=True))
     assert rows[0] == ("Measure", TODAY, "Demand of all work +30 %")
-    assert rows[1] == ("Cost in expectation (USD)", 1_000_000, 1_300_000)
+    assert rows[1] == ("Cost in expectation, beside what is signed (USD)", 1_000_000, 1_300_000)
     assert all(cell.data_type != "f" for sheet in book for line in sheet.iter_rows() for cell in line)
     assert (tmp_path / "board.png").read_bytes().startswith(b"\x89PNG")
 
