@@ -78,7 +78,7 @@ def test_a_scenario_is_taken_home_as_a_download(dashboard: Any, page: Any, stead
     page.get_by_role("button", name="Save scenario").first.click()
     link = page.locator(".capplan-meeting .capplan-notice a[download]")
     link.wait_for(timeout=180_000)
-    assert link.get_attribute("download") == "scenario_Unsigned_prices_change_by_-20.yaml"
+    assert link.get_attribute("download") == "scenario_Unsigned_prices_-20.yaml"
     assert yaml.safe_load(base64.b64decode(link.get_attribute("href").partition("base64,")[2])) == {"price_factor": 0.8}
 
 
