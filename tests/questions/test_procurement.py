@@ -315,7 +315,8 @@ def test_owned_machines_pay_for_capital_power_and_space_and_leave_a_residual() -
     running = 2.0 * 1.2 * 0.1 + 2.0 * 0.1 + 60_000 * 0.05 / 8760
     assert lots(plan) == {("own", "2027Q1"): 5}
     assert plan.proof.upper_usd == pytest.approx(5 * (60_000 * 0.9 + running * 20 * HOURS))
-    assert plan.costs.query("component == 'committed'")["usd"].sum() == pytest.approx(5 * 4 * (60_000 * 0.9 / 20 + running * HOURS))
+    written_off = 60_000 * 0.9 * 365 / 1826  # by day, of the days from 2027 to 2031
+    assert plan.costs.query("component == 'committed'")["usd"].sum() == pytest.approx(5 * (written_off + 4 * running * HOURS))
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------------------
