@@ -175,7 +175,8 @@ def test_what_is_owed_after_the_horizon_is_said(ending: str, words: str) -> None
 @pytest.mark.parametrize("kind", ["quota_accelerators", "new_accelerators", "budget_usd", "on_demand_accelerators"])
 def test_one_more_unit_of_a_limit_is_worth_what_it_saves(kind: str) -> None:
     """The plan with one unit more is cheaper by what the limits table says, where lots are single accelerators."""
-    unit = 4 * HOURS * 2.0 if kind == "budget_usd" else 1.0
+    # A year's contract is booked by its days, of which 90 lie in the first quarter.
+    unit = 4 * HOURS * 2.0 * 4 * 90 / 365 if kind == "budget_usd" else 1.0
     amount = 3 * unit
     usual = [{"limit_id": "od", "kind": "on_demand_accelerators", "amount": 4.0}] if kind != "on_demand_accelerators" else []
     more = {"measure": "p_and_l", "hard": True, "quarter": "2027Q1"} if kind == "budget_usd" else {"quarter": "2027Q1"}
@@ -190,7 +191,7 @@ def test_one_more_unit_of_a_limit_is_worth_what_it_saves(kind: str) -> None:
     assert saved > 0
     if kind != "on_demand_accelerators":
         one = base.limit_lots.set_index("limit_id").loc["cap"]
-        assert (one["more"], one["offer_id"], one["machines"]) == (unit / 4 if kind == "budget_usd" else 1.0, "year", 1.0)
+        assert (one["more"], one["offer_id"], one["machines"]) == (pytest.approx(unit / 4 if kind == "budget_usd" else 1.0), "year", 1.0)
         assert one["saves_usd"] == pytest.approx(saved, rel=1e-9)
         return
     held = base.binding[(base.binding["limit_id"] == "cap") & (base.binding["usd_per_unit"] > 0)]
