@@ -8,6 +8,7 @@ import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.procurement.supply.choices import Choices
+from capplan.questions.procurement.supply.departures import DEPARTURE
 from capplan.questions.procurement.supply.market import REPLACED, Market, held, short_term
 from capplan.questions.procurement.supply.price_paths import price_factors, worth_factors
 from capplan.questions.procurement.work.spans import YEAR
@@ -128,6 +129,11 @@ def _paid_per_hour(choices: Choices) -> np.ndarray:
     owned = (choices.table["term"] == "owned").to_numpy()[:, None]
     # The space for a machine is there, and paid, from the day on that it should have been.
     usd, hours = np.where(owned, choices.recurring_usd - choices.space_usd, choices.expense_usd), choices.covered * timeline.hours
+    # Contracts are booked by day and priced by the hour, which differs where hours of a quarter are an average.
+    even = (
+        choices.table["role"].isin(["full", "dollars", "units"]).to_numpy() & ~owned[:, 0] & (choices.table["kind"] != DEPARTURE).to_numpy()
+    )
+    usd[even] = hours[even] * (usd[even].sum(axis=1) / hours[even].sum(axis=1))[:, None]
     last = np.append(spans.quarter[: spans.planned] + 1, spans.quarter[spans.planned :] + YEAR)
     total, there = (
         np.stack([each[:, q:end].sum(axis=1) for q, end in zip(spans.quarter, last, strict=True)], axis=1) for each in (usd, hours)
