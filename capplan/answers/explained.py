@@ -234,8 +234,8 @@ def _named(asked: str, known: pd.DataFrame) -> tuple[set[str], bool]:
 def _taken(said: Words, row: dict[str, Any]) -> None:
     of = _cells(said, "purchases", row)
     verb = "renews" if str(row["offer_id"]).startswith(RENEW) else "takes"
-    size = f"{of('accelerators')} {noun_of(row['accelerators'], 'accelerator')}"
-    text = f"The plan {verb} {of('offer_id')} from {of('quarter')}: {size}, worth {of('usd')}, to be signed by"
+    noun = noun_of(row["accelerators"], "accelerator")
+    text = f"The plan {verb} {of('offer_id')} from {of('quarter')}: {of('accelerators')} {noun}, worth {of('usd')}, to be signed by"
     said.say(str(row["offer_id"]), f"{text} {of('sign_by')}.")
 
 
