@@ -51,5 +51,7 @@ def test_a_book_in_order_passes_and_sees_nothing_of_the_environment(make_book, m
 )
 def test_a_book_that_takes_too_much_is_refused_in_one_sentence(make_book, monkeypatch, name, most, said):
     monkeypatch.setattr(untrusted, name, most)
+    # Thirty years of hours: more than a second of work on any machine.
+    book = make_book(usage=hourly(days=11_000, start="1995-01-01"), workloads="workload,unit\nchat,accelerator_hours\n")
     with pytest.raises(CapplanError, match=f"the book is refused: .*{said}"):
-        untrusted.check_untrusted([str(make_book(usage=hourly()))])
+        untrusted.check_untrusted([str(book)])
