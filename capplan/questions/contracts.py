@@ -8,7 +8,6 @@ import pandas as pd
 from capplan.contract_kinds import PHYSICAL_TERMS
 from capplan.errors import CapplanError, nearest
 from capplan.questions.pricing import completed
-from capplan.units import HOURS_PER_YEAR
 
 #: Hours of a year of support, leap years included, as the ledger books it.
 HOURS_OF_SUPPORT = 365.25 * 24
@@ -176,8 +175,8 @@ def _owned_terms(assets: pd.DataFrame | None, machines: pd.DataFrame, life_years
             "last_day": table["last_day"],
             "price_usd": table["capex_usd"].astype(float),
             "residual_share": table["residual_share"].astype(float),
-            "support_usd_per_hour": table["support_usd_per_year"] / HOURS_PER_YEAR,
-            "kept_usd_per_hour": table["kept_usd_per_year"].fillna(table["support_usd_per_year"]).astype(float) / HOURS_PER_YEAR,
+            "support_usd_per_hour": table["support_usd_per_year"] / HOURS_OF_SUPPORT,
+            "kept_usd_per_hour": table["kept_usd_per_year"].fillna(table["support_usd_per_year"]).astype(float) / HOURS_OF_SUPPORT,
         }
     )
 

@@ -23,7 +23,7 @@ ELECTRICITY, SUPPORT = 2.0 * 1.25 * 0.1, 0.5
 def machines(**more: Any) -> pd.DataFrame:
     """Ten machines that were bought for 80,000 each; their useful life of five years ends with the first planned quarter."""
     row = {"asset_id": "old", "sku": "own", "site": "room", "machines": 10, "in_service": pd.Timestamp("2022-04-01")}
-    money = {"capex_usd": 800_000.0, "useful_life_years": 5.0, "support_usd_per_year": 10 * SUPPORT * 8760}
+    money = {"capex_usd": 800_000.0, "useful_life_years": 5.0, "support_usd_per_year": 10 * SUPPORT * 24 * 365.25}
     return pd.DataFrame([row | money | more])
 
 

@@ -86,20 +86,27 @@ def test_only_power_beyond_what_is_committed_is_paid_for(committed_kw: float, fr
     assert shown == pytest.approx(row["spend_usd"], rel=1e-12)
 
 
+def idle_space_usd(purchases: pd.DataFrame, first: str, last: str) -> float:
+    """Space in the P&L of some months, with five kilowatts committed."""
+    a = LedgerAssumptions(as_of=pd.Timestamp("2027-01-01").date(), first_quarter="2027Q1", horizon_quarters=2, hours_convention="average")
+    assets = owned(OLD.assign(useful_life_years=5.0, team="shared", cost_center="shared"), 5.0)
+    sites = room(5.0).assign(end=pd.NaT, escalator_share_per_year=0.0)
+    entries = site_entries(sites, assets, pd.DataFrame(MACHINES), purchases, pd.date_range(first, last, freq="MS"), a)
+    return sum(entry.usd for entry in entries if (entry.view, entry.component) == ("p_and_l", "space"))
+
+
 @pytest.mark.parametrize("lots", [1, 3])
 def test_the_ledger_saves_the_same_idle_power(lots: int) -> None:
     plan = bought(lots, 5.0)
-    months = pd.date_range("2027-01-01", "2027-06-01", freq="MS")
-    a = LedgerAssumptions(as_of=pd.Timestamp("2027-01-01").date(), first_quarter="2027Q1", horizon_quarters=2, hours_convention="average")
-    assets = owned(OLD.assign(useful_life_years=5.0, team="shared", cost_center="shared"), 5.0)
-
-    def idle(purchases: pd.DataFrame) -> float:
-        sites = room(5.0).assign(end=pd.NaT, escalator_share_per_year=0.0)
-        entries = site_entries(sites, assets, pd.DataFrame(MACHINES), purchases, months, a)
-        return sum(entry.usd for entry in entries if (entry.view, entry.component) == ("p_and_l", "space"))
-
-    saved = idle(plan.purchases.iloc[:0]) - idle(plan.purchases)
+    saved = idle_space_usd(plan.purchases.iloc[:0], "2027-01-01", "2027-06-01") - idle_space_usd(plan.purchases, "2027-01-01", "2027-06-01")
     assert saved == pytest.approx(-plan.costs.query("component == 'power_paid_for'")["usd"].sum())
+
+
+def test_machines_bought_take_over_no_power_after_their_end() -> None:
+    """Bought from 2027 to the end of 2031: of the three months from December on, one is saved."""
+    purchases = bought(1, 5.0).purchases
+    saved = idle_space_usd(purchases.iloc[:0], "2031-12-01", "2032-02-01") - idle_space_usd(purchases, "2031-12-01", "2032-02-01")
+    assert saved == pytest.approx(2.0 * 200.0)
 
 
 @pytest.mark.parametrize(("ending", "quarters"), [("truncate", 2), ("count_in_full", 4)])

@@ -148,13 +148,14 @@ def purchase_entries(
         last = row["ends"] if pd.notna(row.get("ends")) else quarter_end(str(row["end_quarter"])) - pd.Timedelta(days=1)
         known = next((row[name] for name in ("signed_on", "sign_by") if pd.notna(row.get(name))), first)
         signed = max(as_of, known)
+        running = _running_usd(row, first, last, machines, sites, a) if row["term"] == "owned" else {}
         for bearer, share in bearers.get(name, [(Bearer(), 1.0)]):
             upfront, usd = row["upfront_usd"] * share, row["usd"] * share
             if row["term"] == "owned":
                 price = Entry(signed, "", "capex", name, upfront, status, str(row["provider"]), bearer=bearer, price_id=f"machine {name}")
                 found += machine_entries(price, first, a.useful_life_years, a.residual_share) if upfront else []
                 blank = Entry(first, "", "", name, 0.0, status, str(row["provider"]), bearer=bearer)
-                for component, usd_by_month in _running_usd(row, first, last, machines, sites, a).items():
+                for component, usd_by_month in running.items():
                     for month, amount in usd_by_month.items():
                         entry = replace(blank, date=month, component=component, usd=amount * share, price_id=f"{component} {name}")
                         found += as_incurred(entry, a.payment_terms_days) if amount else []
@@ -310,7 +311,7 @@ def site_entries(
             new = sum(
                 float(power.get(row["sku"], 0.0)) * row["machines"]
                 for row in records(bought)
-                if quarter_start(str(row["quarter"])) <= month
+                if quarter_start(str(row["quarter"])) <= month < quarter_end(str(row["end_quarter"]))
             )
             idle = max(site["committed_kw"] - new - used, 0.0) * site["usd_per_kw_month"] * rise
             if idle:

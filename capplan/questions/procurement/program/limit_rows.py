@@ -126,8 +126,11 @@ def budget(limit: Limit, given: LimitRows) -> None:
     elif limit["measure"] == "capex":
         _capex(limit, given)
     else:
-        for q in np.flatnonzero(holds_in(limit, given.choices.timeline.horizon)):
-            _budget(limit, int(q), given)
+        choices, lag = given.choices, int(limit.get("paid_months_later", 0))
+        spend = choices.cash_usd(lag, pd.Timestamp(given.a.as_of)) if limit["measure"] == "cash" else choices.expense_usd
+        paid = choices.timeline.paid_share(lag)
+        for q in np.flatnonzero(holds_in(limit, choices.timeline.horizon)).tolist():
+            _budget(limit, q, spend[:, q], paid[: choices.timeline.planned, q], given)
 
 
 #: The function that writes each kind of limit on what is signed; what caps use by the hour stands in the second stage.
@@ -162,13 +165,14 @@ def _capex(limit: Limit, given: LimitRows) -> None:
             _within(limit, quarter, place, given.choices.upfront_usd.sum(axis=1) * own * (paid == quarter), 0.0, given)
 
 
-def _budget(limit: Limit, q: int, given: LimitRows) -> None:
-    """Write one quarter of a budget: committed spend within it for sure, and committed plus expected usage within it."""
+def _budget(limit: Limit, q: int, spend: np.ndarray, paid: np.ndarray, given: LimitRows) -> None:
+    """Write one quarter of a budget: committed spend within it for sure, and committed plus expected usage within it.
+
+    `spend` is what one lot of each choice takes of it, and `paid` the share of each planned quarter's use that does.
+    """
     choices, timeline, holdings = given.choices, given.choices.timeline, given.market.holdings
     mine, theirs = in_scope(limit, choices.table), in_scope(limit, holdings)
     cash, lag = limit["measure"] == "cash", int(limit.get("paid_months_later", 0))
-    spend = choices.cash_usd(lag, pd.Timestamp(given.a.as_of))[:, q] if cash else choices.expense_usd[:, q]
-    paid = timeline.paid_share(lag)[: timeline.planned, q]
     if pd.notna(limit.get("taken_usd")):
         taken = float(limit["taken_usd"])
     else:
