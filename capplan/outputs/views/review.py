@@ -116,6 +116,7 @@ def _months(answer: Review, currency: str) -> Any:
     return charts.bars(
         sums.assign(label=sums["month"].dt.strftime("%Y-%m")),
         title="Billed less planned, by month",
+        subtitle="All that was planned counts, also what stands in no bill",
         axis=charts.Axis("Difference", currency),
         value="difference",
     )
