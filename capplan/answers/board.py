@@ -9,7 +9,7 @@ from capplan.answers.finished_plan import Plan
 from capplan.answers.headline import advised
 from capplan.answers.placement import asked_book
 from capplan.answers.plan import first_answer_of, keep_in, kept_answer_of, quarterly_plan
-from capplan.answers.sums import obligations, quarters_of
+from capplan.answers.sums import cash, obligations, quarters_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.questions.procurement import FirstAnswer, Purchases, Signed, signed_now
@@ -70,12 +70,12 @@ def _measures(plan: Plan) -> dict[str, float]:
     firm = bought.purchases[bought.purchases["firm"].astype(bool)]
     found = {"expected_usd": float(chosen["expected_usd"]), "bad_cases_usd": float(chosen["cvar_usd"])}
     found |= {"contracts_advised": float(len(advised(plan, firm)[0])), **_bought(bought)}
-    for view, name in (("p_and_l", "p_and_l"), ("cash", "cash")):
-        rows = plan.ledger.entries[plan.ledger.entries["view"] == view]
-        years = rows.groupby("fiscal_year", sort=True)["amount"].sum()
-        found |= {f"{name}_{year}_amount": float(amount) for year, amount in years.items()}
-    rows = plan.ledger.entries[(plan.ledger.entries["view"] == "p_and_l") & (plan.ledger.entries["status"] == "signed")]
-    found["signed_contracts_amount"] = float(rows.loc[rows["quarter"].isin(quarters_of(plan)), "amount"].sum())
+    entries = plan.ledger.entries
+    expensed = entries[(entries["view"] == "p_and_l") & entries["quarter"].isin(quarters_of(plan))]
+    years = expensed.groupby("fiscal_year", sort=True)["amount"].sum(), cash(plan, "fiscal_year").set_index("fiscal_year")["total_amount"]
+    for name, amounts in zip(("p_and_l", "cash"), years, strict=True):
+        found |= {f"{name}_{year}_amount": float(amount) for year, amount in amounts.items()}
+    found["signed_contracts_amount"] = float(expensed.loc[expensed["status"] == "signed", "amount"].sum())
     owed = obligations(plan)
     return found | {
         "signed_and_owed_amount": float(owed["signed_amount"].sum() + owed["firm_amount"].sum()),

@@ -4,7 +4,18 @@ import pandas as pd
 
 from capplan.answers.finished_plan import Plan
 from capplan.questions.ledger.summaries import OWED
-from capplan.units import fiscal_year, quarter_end, quarter_range
+from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range
+
+#: What is paid after the planned quarters.
+LATER = "later"
+#: Component of the ledger -> column of cash.
+CASH_KINDS = {
+    **dict.fromkeys(("capex", "residual"), "capex_amount"),
+    **dict.fromkeys(("commitment", "purchase", "agreement_shortfall"), "contracts_amount"),
+    **dict.fromkeys(("on_demand", "spot", "api", "egress", "agreement_discount", "late_delivery", "use_before_plan"), "usage_amount"),
+    **dict.fromkeys(("tokens", "tokens_before_plan"), "model_apis_amount"),
+}
+CASH_COLUMNS = ["capex_amount", "contracts_amount", "usage_amount", "model_apis_amount", "other_amount"]
 
 
 def quarters_of(plan: Plan) -> list[str]:
@@ -79,3 +90,26 @@ def obligations(plan: Plan) -> pd.DataFrame:
         }
     )
     return parts.groupby("fiscal_year", as_index=False)[["signed_amount", "firm_amount", "beyond_horizon_amount"]].sum()
+
+
+def cash(plan: Plan, by: str = "quarter") -> pd.DataFrame:
+    """Return all that leaves the bank from the day of the plan on: capex less what machines are sold for, contracts, usage, APIs, the rest.
+
+    Args:
+        by: quarter or fiscal_year.
+
+    Returns:
+        DataFrame: quarter or fiscal_year (`later` is what is paid after the last planned one), and amounts in the book's currency: capex,
+            contracts, usage, model_apis, other, total. The total of the column is all cash still to be paid.
+    """
+    rows = plan.ledger.payments[plan.ledger.payments["date"] >= pd.Timestamp(plan.scenario.as_of)].copy()
+    rows["amount"] = in_currency(plan, rows["usd"], rows["date"])
+    after = quarter_end(quarters_of(plan)[-1])
+    first_month = plan.scenario.fiscal_year_first_month
+    if by == "quarter":
+        rows["label"] = [quarter_of(day) if day < after else LATER for day in rows["date"]]
+    else:
+        rows["label"] = [fiscal_year(day, first_month) if day < after else LATER for day in rows["date"]]
+    rows["kind"] = rows["component"].map(CASH_KINDS).where(rows["status"] != "stated").fillna("other_amount")
+    table = rows.groupby(["label", "kind"])["amount"].sum().unstack(fill_value=0.0).reindex(columns=CASH_COLUMNS, fill_value=0.0)
+    return table.assign(total_amount=table.sum(axis=1)).rename_axis(index=by, columns=None).reset_index()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -236,11 +237,11 @@ def test_the_lab_opens_with_arguments_of_its_own_and_ends_with_the_command(make_
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    more = ["--allow-root", "--no-browser", "--IdentityProvider.token=t", "--ServerApp.base_url=/plans/"]
+    more = ["--allow-root", "--no-browser", "--IdentityProvider.token=t", "--ServerApp.base_url=/plans/", f"--ServerApp.port={port}"]
     book = make_book(usage=hourly(), commitments="commitment_id\nx\n")
     own = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "capplan.cli", "lab", str(book), "--port", str(port), "--", *more],
+        [sys.executable, "-m", "capplan.cli", "lab", str(book), "--", *more],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -254,6 +255,8 @@ def test_the_lab_opens_with_arguments_of_its_own_and_ends_with_the_command(make_
             found = urllib.request.urlopen(f"http://127.0.0.1:{port}/plans/api/status?token=t", timeout=2)
         except OSError:
             time.sleep(0.2)
+    page = urllib.request.urlopen(f"http://127.0.0.1:{port}/plans/lab?token=t", timeout=20).read().decode()
+    assert re.search(r'"news": *\{"disabled": *true', page), "nobody is asked about news in the middle of a meeting"
     opened = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
     spent = sum(sum(each.cpu_times()[:2]) for each in opened)
     process.terminate()

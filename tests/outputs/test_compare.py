@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from capplan.cli import app
 from capplan.errors import CapplanError, ScenarioError
 from capplan.outputs.run.compare import OWN, WAITING, WITHIN, write_comparison
+from tests.cases.years_told import years_told
 from tests.questions.test_board import TABLES
 
 #: What is used exceeds it, and no plan that serves the work keeps it.
@@ -39,7 +40,7 @@ def commanded(*words):
 
 def told_by_tables(tables):
     """The rows of a column, from the tables that a run without a person prints."""
-    plan, ledger, owed = tables["alternatives"].set_index("name").loc["plan"], tables["ledger"], tables["obligations"]
+    plan, owed = tables["alternatives"].set_index("name").loc["plan"], tables["obligations"]
     bought = tables["purchases"]
     said = {
         "expected_usd": plan["expected_usd"],
@@ -50,10 +51,7 @@ def told_by_tables(tables):
         "signed_and_owed_amount": owed["signed_amount"].sum() + owed["firm_amount"].sum(),
         "owed_after_the_plan_amount": owed["beyond_horizon_amount"].sum(),
     }
-    for view in ("p_and_l", "cash"):
-        years = ledger[ledger["view"] == view].groupby("fiscal_year")["amount"].sum()
-        said |= {f"{view}_{year}_amount": amount for year, amount in years.items()}
-    return said
+    return said | years_told(tables)
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ from capplan.outputs.lab.board_table import board_chart, scenario_text, what_cha
 from capplan.questions.procurement.first_answer import kept_answer
 from capplan.text import money
 from capplan.units import quarter_hours
+from tests.cases.years_told import years_told
 from tests.conftest import example_book, hourly
 
 BY_NAME = {card.name: card for card in CARDS}
@@ -394,13 +395,11 @@ def test_a_column_says_what_a_run_without_a_person_says(book, tmp_path):
         "accelerators_bought": bought["accelerators"].sum(),
         "unserved_share": (undone / dispatch.groupby("class")["expected_work"].sum()).max(),
     }
-    for view in ("p_and_l", "cash"):
-        years = ledger[ledger["view"] == view].groupby("fiscal_year")["amount"].sum()
-        said |= {f"{view}_{year}_amount": amount for year, amount in years.items()}
+    inside = ledger[(ledger["view"] == "p_and_l") & ledger["quarter"].isin(["2027Q1", "2027Q2"])]
+    said |= years_told(tables)
     owed = tables["obligations"]
-    planned = ledger["quarter"].isin(["2027Q1", "2027Q2"]) & ledger["view"].eq("p_and_l") & ledger["status"].eq("signed")
     said |= {
-        "signed_contracts_amount": ledger.loc[planned, "amount"].sum(),
+        "signed_contracts_amount": inside.loc[inside["status"] == "signed", "amount"].sum(),
         "unserved_usd": plan["shortfall_usd"],
         "signed_and_owed_amount": owed["signed_amount"].sum() + owed["firm_amount"].sum(),
         "owed_after_the_plan_amount": owed["beyond_horizon_amount"].sum(),

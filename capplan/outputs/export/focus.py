@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.answers.plan import Plan
-from capplan.outputs.views.plan_tables import in_currency, quarters_of
+from capplan.answers.sums import in_currency, quarters_of
 from capplan.outputs.views.unit_tables import discounted_hours
 from capplan.questions.ledger.schedules import month_shares
 from capplan.questions.ledger.work_costs import HELD

@@ -6,7 +6,7 @@ import pandas as pd
 
 from capplan.answers.finished_plan import Plan
 from capplan.answers.flips import FLIP_GAP_SHARE, FLIP_PATHS, FLIP_SHARE
-from capplan.answers.sums import obligations, spend
+from capplan.answers.sums import cash, obligations, spend
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.book.tables.registry import TABLES
@@ -157,11 +157,7 @@ def _money(plan: Plan, pictures: dict[str, str]) -> PageSection:
         [pictures[name] for name in ("spend",) if name in pictures],
         [
             _block(plan, spend(plan)),
-            _block(
-                plan,
-                plan_tables.cash(plan),
-                "What leaves the bank from the day of the plan on; later is what is paid after the planned quarters.",
-            ),
+            _block(plan, cash(plan), "What leaves the bank from the day of the plan on; later is what is paid after the planned quarters."),
             _block(
                 plan,
                 obligations(plan),

@@ -20,6 +20,8 @@ from capplan.outputs.run.folders import refused
 #: Remembers which of our notebooks were laid, to tell a reader's work from an old one of ours.
 LAID = ".capplan.json"
 FOLDER = "capplan-notebooks"
+#: Nothing is looked up elsewhere: neither news nor newer versions, nor is a person asked whether to.
+QUIET = {"--LabApp.news_url": "None", "--LabApp.check_for_updates_class": "jupyterlab.handlers.announcements.NeverCheckForUpdate"}
 
 
 def open_lab(book_path: Path, port: int, more: Sequence[str] = (), say: Callable[[str], None] = print) -> None:
@@ -44,7 +46,10 @@ def open_lab(book_path: Path, port: int, more: Sequence[str] = (), say: Callable
     with refused(place):
         for line in lay_notebooks(shipped("notebooks"), place):
             say(f"capplan: {line}")
-    command = [sys.executable, "-m", "jupyterlab", f"--port={port}", f"--ServerApp.root_dir={place}", *more]
+    own = {"--ServerApp.port": str(port), "--ServerApp.root_dir": str(place), **QUIET}
+    given = {word.partition("=")[0].replace("--port", "--ServerApp.port") for word in more}
+    kept = [f"{name}={value}" for name, value in own.items() if name not in given]
+    command = [sys.executable, "-m", "jupyterlab", *kept, *more]
     try:
         server = subprocess.Popen(command, env={**os.environ, "CAPPLAN_BOOK": str(book_path.resolve())})
     except OSError as error:

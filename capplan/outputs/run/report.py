@@ -19,7 +19,7 @@ from capplan.answers.gaps import gap_note, no_gaps, rank_gaps
 from capplan.answers.placement import asked_book
 from capplan.answers.plan import quarterly_plan
 from capplan.answers.store import shared_answers
-from capplan.answers.sums import obligations, spend
+from capplan.answers.sums import cash, obligations, spend
 from capplan.book.book import Book, load_book
 from capplan.book.gate import stamp
 from capplan.book.scenario import Scenario
@@ -149,7 +149,7 @@ def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
     return {
         "decisions": decision_tables.decisions(plan),
         "spend": spend(plan),
-        "cash": plan_tables.cash(plan),
+        "cash": cash(plan),
         "obligations": obligations(plan),
         "coverage": unit_tables.coverage(plan),
         "unit_costs": unit_tables.unit_costs(plan),

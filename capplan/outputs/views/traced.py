@@ -3,11 +3,11 @@
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan
-from capplan.answers.sums import in_currency, quarters_of
+from capplan.answers.sums import LATER, in_currency, quarters_of
 from capplan.book.book import Book
 from capplan.outputs.views.decision_tables import agreements, decisions
 from capplan.outputs.views.memo import MemoBlock, memo_blocks
-from capplan.outputs.views.plan_tables import LATER, TOTAL
+from capplan.outputs.views.plan_tables import TOTAL
 from capplan.records import records
 from capplan.text import day, words
 from capplan.units import fiscal_year, quarter_end, quarter_start
