@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -245,10 +246,15 @@ def test_a_book_edited_during_the_run_is_planned_as_it_was_read(folder, tmp_path
     assert tables(first.folder) == tables(again.folder)
 
 
+def contents(folder):
+    """The bytes of every file of a folder."""
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def test_a_notebook_never_shows_another_book_than_its_tables(make_book, tmp_path, monkeypatch):
     folder = make_book(usage=hourly())
     before = answer_question("start_here", folder, {}, tmp_path / "out", lambda _: None)
-    kept = {path: path.read_bytes() for path in before.path.parent.rglob("*") if path.is_file()}
+    kept = contents(tmp_path / "out")
 
     def run(notebook, draft, **_):
         (folder / "usage.csv").write_text(hourly(days=4))
@@ -256,7 +262,38 @@ def test_a_notebook_never_shows_another_book_than_its_tables(make_book, tmp_path
     monkeypatch.setattr("papermill.execute_notebook", run)
     with pytest.raises(ReportError, match=r"was changed while it was read \(usage\.csv\): run it again"):
         answer_question("start_here", folder, {}, tmp_path / "out", lambda _: None)
-    assert {path: path.read_bytes() for path in before.path.parent.rglob("*") if path.is_file()} == kept
+    assert {before.path.name, "answer.csv"} <= {path.name for path in kept}
+    assert contents(tmp_path / "out") == kept
+
+
+def test_a_notebook_and_its_tables_change_in_one_step(make_book, tmp_path, monkeypatch):
+    folder, seen = make_book(usage=hourly()), []
+
+    def run(notebook, draft, **_):
+        seen.append(contents(tmp_path / "out"))
+        Path(draft).write_text(f"run {len(seen)}")
+
+    def answered():
+        return answer_question("start_here", folder, {}, tmp_path / "out", lambda _: None).path
+
+    monkeypatch.setattr("papermill.execute_notebook", run)
+    first = contents(answered().parent)
+    (folder / "usage.csv").write_text(hourly(days=4))
+    path = answered()
+    during = {name: data for name, data in seen[1].items() if not any(part.startswith(".") for part in name.parts)}
+    assert during == {(path.parent / name).relative_to(tmp_path / "out"): data for name, data in first.items()}
+    second = contents(path.parent)
+    assert second[Path("start_here.ipynb")] == b"run 2"
+    assert second[Path("answer.csv")] != first[Path("answer.csv")]
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("papermill.execute_notebook", full)
+    with pytest.raises(ReportError, match="No space left"):
+        answered()
+    assert contents(path.parent) == second
+    assert [found.name for found in path.parent.parent.iterdir()] == ["start_here"]
 
 
 def test_a_book_edited_while_it_is_loaded_is_read_again_by_hand(make_book, tmp_path, monkeypatch):

@@ -149,14 +149,24 @@ class Runner:
 
 
 def judged(
-    mutant: Mutant, root: Path, run: Callable[[Sequence[str], tuple[str, Sequence[int]]], tuple[int | None, str]]
+    mutant: Mutant, root: Path, run: Callable[[Sequence[str], tuple[str, Sequence[int]]], tuple[int | None, str]], once: str = ""
 ) -> tuple[str, str]:
-    """Return noticed, survived, accepted (survived, with a reason), stale (the line is gone) or broken (no test ran), and what noticed."""
+    """Return noticed, survived, accepted (survived, with a reason), stale (the line is gone) or broken (no test ran), and what noticed.
+
+    Args:
+        mutant: The change.
+        root: Copy in which it is made.
+        run: Runs tests, as a `Runner` does.
+        once: Test that noticed it before; it is run first, and where it notices again no other is.
+    """
     before = mutant.made_in(root)
     if before is None:
         return "stale", ""
+    reached = (str(root / mutant.file), mutant.lines(before))
     try:
-        code, failed = run(mutant.tests.split(), (str(root / mutant.file), mutant.lines(before)))
+        code, failed = run([once], reached) if once else (PASSED, "")
+        if code is not None and code not in NOTICING:
+            code, failed = run(mutant.tests.split(), reached)
     finally:
         (root / mutant.file).write_text(before, encoding="utf-8")
     if code is None or code in NOTICING:
@@ -195,6 +205,7 @@ def tried(chosen: Sequence[Mutant], digests: Mapping[Mutant, str], kept: Path) -
         digests: Of each.
         kept: File that gets a line of each.
     """
+    noticed = {(one.get("file"), one.get("new")): one.get("by", "") for one in read_kept(kept).values() if one["verdict"] == "noticed"}
     watched: dict[str, set[int]] = {}
     for mutant in chosen:
         watched.setdefault(mutant.file, set()).update(mutant.lines((ROOT / mutant.file).read_text(encoding="utf-8")))
@@ -203,7 +214,9 @@ def tried(chosen: Sequence[Mutant], digests: Mapping[Mutant, str], kept: Path) -
         with Runner(root, {name: sorted(numbers) for name, numbers in watched.items()}) as runner:
             for number, mutant in enumerate(chosen, start=1):
                 began = time.perf_counter()
-                verdict, by = judged(mutant, root, runner)
+                once = noticed.get((mutant.file, mutant.new), "")
+                ours = {name.partition("::")[0] for name in mutant.tests.split()}
+                verdict, by = judged(mutant, root, runner, once if once.partition("::")[0] in ours else "")
                 if verdict == "noticed" and not runner.passes(by):
                     verdict = "broken"
                 took = round(time.perf_counter() - began)

@@ -279,24 +279,22 @@ def _record(plan: Plan, book: Book, scenario: Scenario, seconds: Mapping[str, fl
 
 
 def answer_question(question: str, book_path: Path, values: Mapping[str, Any], out: Path, say: Say = print) -> Answered:
-    """Answer one question: run its notebook, keep it, and return the same view.
+    """Answer one question: run its notebook, keep it with its tables, all at once or not at all, and return the same view.
 
     Args:
         question: Stem of a notebook without its number.
-        book_path, values, out, say: As for `write_report`; the notebook goes to out/<book>/<first quarter>-notebooks, its tables into a
-            folder of its name beside it.
+        book_path, values, out, say: As for `write_report`; the notebook and its tables go to out/<book>/<first quarter>-notebooks/<question>.
     """
     book, scenario, run = _prepare(book_path, values, question)
-    path = out / folder_name(book_path) / f"{scenario.first_quarter}-notebooks" / f"{question}.ipynb"
-    check_room(path.parent)
+    target = out / folder_name(book_path) / f"{scenario.first_quarter}-notebooks" / question
+    check_room(target)
     say(f"capplan: answering {question} for {book.name}")
-    with shared_answers():
+    with shared_answers(), replaced_whole(target) as draft:
         view = VIEWS[question](book, scenario)
-        run(out=path)
-        with replaced_whole(path.with_suffix("")) as draft:
-            for name, frame in {"answer": view.table, **view.details}.items():
-                write_table(frame, draft / f"{name}.csv")
-    return Answered(view, path, scenario.model_dump(mode="json"))
+        for name, frame in {"answer": view.table, **view.details}.items():
+            write_table(frame, draft / f"{name}.csv")
+        run(out=draft / f"{question}.ipynb")
+    return Answered(view, target / f"{question}.ipynb", scenario.model_dump(mode="json"))
 
 
 def run_notebook(question: str, book: Path, scenario: Scenario | Mapping[str, Any], out: Path) -> Path:
