@@ -13,6 +13,8 @@ DAYS_PER_MONTH = 365 / 12
 QUARTER_PATTERN = r"^2[01]\d{2}Q[1-4]$"
 #: A currency by its three letters.
 CURRENCY_PATTERN = r"^[A-Z]{3}$"
+#: Protocol, host and port of a Dask scheduler.
+CLUSTER_PATTERN = r"^(tcp|tls|ws|wss)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$"
 
 
 def is_quarter(label: str) -> bool:

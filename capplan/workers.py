@@ -1,13 +1,18 @@
 """Where many independent pieces of work are done: the cores of this machine, or a Dask cluster by address; the numbers are the same."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from queue import Empty, Queue
+from threading import Thread
 from typing import TypeVar
 
 from capplan.errors import CapplanError
 
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
+#: A scheduler that is there answers in much less, and its first worker is there in as long.
+ANSWER_SECONDS = 10.0
 
 
 @contextlib.contextmanager
@@ -39,10 +44,12 @@ def workers(address: str | None, cores: int = -1) -> Iterator[None]:
     except ImportError as error:
         raise CapplanError(f"workers: {address} is a Dask cluster, but dask.distributed is not installed; install capplan[dask]") from error
     try:
-        client = distributed.Client(address, timeout="10s", set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:
+        # a client waits for ever for the greeting of somebody who listens and never says a word
+        within(ANSWER_SECONDS, lambda: asyncio.run(_greeted(address)))
+        client = distributed.Client(address, timeout=ANSWER_SECONDS, set_as_default=False)
+    except Exception as error:
         raise CapplanError(
-            f"workers: no Dask scheduler answers at {address} ({type(error).__name__}); give an address like tcp://host:8786, or leave"
+            f"workers: no Dask scheduler answers at {address[:80]} ({type(error).__name__}); give an address like tcp://host:8786, or leave"
             " workers empty"
         ) from error
     try:
@@ -50,6 +57,36 @@ def workers(address: str | None, cores: int = -1) -> Iterator[None]:
             yield
     finally:
         client.close()
+
+
+def within(seconds: float, call: Callable[[], Answer]) -> Answer:
+    """Return what a call returns, or raise TimeoutError where that takes longer in all, also where a server sends a letter at a time."""
+    done: Queue[tuple[list[Answer], Exception | None]] = Queue()
+
+    def work() -> None:
+        try:
+            done.put(([call()], None))
+        except Exception as error:
+            done.put(([], error))
+
+    Thread(target=work, daemon=True).start()
+    try:
+        found, error = done.get(timeout=seconds)
+    except Empty:
+        raise TimeoutError from None
+    if error is not None:
+        raise error
+    return found[0]
+
+
+async def _greeted(address: str) -> None:
+    """Exchange greetings with a scheduler."""
+    from distributed import Security
+    from distributed.comm import connect
+
+    given = Security().get_connection_args("client")
+    comm = await asyncio.wait_for(connect(address, timeout=ANSWER_SECONDS / 2, **given), ANSWER_SECONDS / 2)
+    comm.abort()
 
 
 def spread(work: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> list[Answer]:

@@ -6,6 +6,7 @@ from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.book.tables.registry import columns_of
 from capplan.errors import CapplanError, nearest
+from capplan.workers import workers
 
 #: Tables of which a plan needs one, to know what work there will be.
 WORK_TABLES = ("usage", "training_runs", "demand_scenarios")
@@ -48,12 +49,24 @@ def readiness(book: Book, scenario: Scenario) -> list[str]:
         found.append("no workload is self-hosted: every one runs through an API. Set host to self or either in workloads.csv")
     found += _without_speed(book, hosted)
     found += _unknown_names(book, scenario)
+    found += _unanswered(scenario)
     found = found or _supply(book, scenario)
     if not found and not _is_plain(book, scenario):
         from capplan.answers.rehearsal import rehearsed
 
         found = rehearsed(book, scenario)
     return found
+
+
+def _unanswered(scenario: Scenario) -> list[str]:
+    """Say whether the cluster that is to do the work does not answer."""
+    if scenario.workers is None:
+        return []
+    try:
+        with workers(scenario.workers):
+            return []
+    except CapplanError as error:
+        return [str(error)]
 
 
 def _is_plain(book: Book, scenario: Scenario) -> bool:

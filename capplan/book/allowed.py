@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from capplan.units import CURRENCY_PATTERN, QUARTER_PATTERN
+from capplan.units import CLUSTER_PATTERN, CURRENCY_PATTERN, QUARTER_PATTERN
 
 #: What a text of a form looks like.
-FORMS = {QUARTER_PATTERN: "a quarter such as 2027Q1, of Q1 to Q4", CURRENCY_PATTERN: "three capital letters such as USD"}
+FORMS = {
+    QUARTER_PATTERN: "a quarter such as 2027Q1, of Q1 to Q4",
+    CURRENCY_PATTERN: "three capital letters such as USD",
+    CLUSTER_PATTERN: "an address such as tcp://scheduler:8786",
+}
 _BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 #: Beginning of the type of a fault, longest first, with what is allowed instead.
 _KINDS = {

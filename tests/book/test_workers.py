@@ -1,16 +1,27 @@
 """Work spread over cores or a Dask cluster: same answers, in order, and plain words when the cluster is not there."""
 
+import contextlib
+import socket
 import sys
+import threading
+import time
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
-from capplan.book.scenario import ClusterAssumptions, DemandAssumptions
-from capplan.errors import CapplanError
+from capplan import workers as working
+from capplan.book.book import load_book
+from capplan.book.scenario import ClusterAssumptions, DemandAssumptions, Scenario
+from capplan.cli import app
+from capplan.errors import CapplanError, ScenarioError
+from capplan.outputs.views.all_questions import show_demand, show_plan
 from capplan.questions.cluster import capacity_curve
 from capplan.questions.demand import fitting, forecast_demand, forecast_series
 from capplan.workers import spread, workers
+from tests.conftest import hourly
+from tests.questions.test_board import TABLES
 
 
 def square(number: int) -> int:
@@ -69,15 +80,70 @@ def test_many_series_are_fitted_on_all_cores(monkeypatch):
     pd.testing.assert_frame_equal(forecast_demand(usage, None, None, a).paths, here.paths)
 
 
-def test_a_cluster_that_does_not_answer_is_named(monkeypatch):
-    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (capplan[dask])")
+@pytest.fixture
+def listening():
+    """Sockets that are no scheduler, by how they behave: one refuses, one takes whoever comes and never says a word, one says a little."""
+    pytest.importorskip("distributed", reason="dask.distributed is not installed (capplan[dask])")
+    with socket.socket() as silent, socket.socket() as refusing, socket.socket() as talking:
+        for each in (silent, talking):
+            each.bind(("127.0.0.1", 0))
+            each.listen()
+        refusing.bind(("127.0.0.1", 0))
 
-    def refused(*_, **__):
-        raise OSError("timed out")
+        def talk():
+            with contextlib.suppress(OSError):
+                while True:
+                    caller, _ = talking.accept()
+                    with caller, contextlib.suppress(OSError):
+                        for letter in b"\x01\0\0\0\0\0\0\0\xff\xff\0\0\0\0\0\0":
+                            caller.sendall(bytes([letter]))
+                            time.sleep(0.05)
 
-    monkeypatch.setattr(distributed, "Client", refused)
-    with pytest.raises(CapplanError, match="no Dask scheduler answers at tcp://nowhere:1"), workers("tcp://nowhere:1"):
+        threading.Thread(target=talk, daemon=True).start()
+        yield {name: f"tcp://127.0.0.1:{each.getsockname()[1]}" for name, each in locals().items() if isinstance(each, socket.socket)}
+
+
+@pytest.mark.parametrize("kind", ["silent", "refusing", "talking"])
+def test_an_address_where_no_scheduler_answers_is_said_and_never_waited_for(listening, monkeypatch, kind):
+    monkeypatch.setattr(working, "ANSWER_SECONDS", 1.0)
+    with pytest.raises(CapplanError, match=f"no Dask scheduler answers at {listening[kind]}"), workers(listening[kind]):
         pass
+
+
+@pytest.mark.parametrize(
+    "word", ["nonsense", "", "tcp://", "tcp://a b:1", "http://scheduler:8786", "tcp://scheduler", "8786", "tcp://a:b", "\0"]
+)
+def test_an_address_that_is_none_is_refused_before_anything_runs(word):
+    with pytest.raises(ScenarioError, match=r"workers = .*must be an address such as tcp://scheduler:8786"):
+        Scenario().replaced(workers=word)
+
+
+@pytest.mark.parametrize("word", ["tcp://scheduler:8786", "tls://10.0.0.1:8786", "tcp://[::1]:8786", "wss://dask.example.com:443"])
+def test_an_address_of_a_scheduler_is_taken(word):
+    assert Scenario().replaced(workers=word).workers == word
+
+
+def test_every_command_and_view_says_in_time_that_a_cluster_does_not_answer(listening, make_book, monkeypatch, tmp_path):
+    monkeypatch.setattr(working, "ANSWER_SECONDS", 1.0)
+    monkeypatch.chdir(tmp_path)
+    usage = hourly(300, workload="chat") + hourly(300, workload="tune").partition("\n")[2]
+    folder = str(make_book("steady", **{name: text for name, text in TABLES.items() if name != "demand_scenarios"}, usage=usage))
+    book = load_book(folder)
+    scenario = book.scenario_with(workers=listening["silent"])
+    for view in (show_demand, show_plan):
+        with pytest.raises(CapplanError, match="no Dask scheduler answers"):
+            view(book, scenario)
+    to = ["--out", str(tmp_path / "out"), "-p", f"workers={listening['silent']}"]
+    for words in (
+        ["check", folder, *to[2:]],
+        ["plan", folder, "--quick", *to],
+        ["run", "demand", folder, *to],
+        ["sweep", folder, "--vary", "price_factor=1,2", *to],
+        ["compare", folder, *to],
+    ):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code, words
+        assert "no Dask scheduler answers" in str(done.exception) + done.output, (words, done.output)
 
 
 def test_dask_is_an_extra(monkeypatch):

@@ -17,7 +17,7 @@ import pytest
 
 from capplan.answers.finished_plan import Plan
 from capplan.answers.plan import quarterly_plan
-from capplan.answers.sums import obligations, quarters_of, spend, usd_rates
+from capplan.answers.sums import CASH_COLUMNS, obligations, quarters_of, spend, usd_rates
 from capplan.book.book import load_book
 from capplan.book.places import shipped
 from capplan.book.scenario import LedgerAssumptions
@@ -692,7 +692,7 @@ def test_each_column_shows_its_own_number(made, currency):
         sums[label, kind] = sums.get((label, kind), 0.0) + own(row["usd"], row["date"])
     shown = plan_tables.cash(plan).set_index("quarter")
     for label in shown.index:
-        for name in plan_tables.CASH_COLUMNS:
+        for name in CASH_COLUMNS:
             assert shown.loc[label, name] == pytest.approx(sums.get((label, name), 0.0), abs=0.02), (label, name)
     owed = obligations(plan)
     for frame in (table, shown.reset_index(), spend(plan), plan_tables.fiscal_years(plan), decision_tables.agreements(plan), owed):

@@ -7,11 +7,9 @@ needs a person's approval.
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from queue import Empty, Queue
-from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +22,7 @@ from capplan.answers.cards import CARDS
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError, ScenarioError, shortened
+from capplan.workers import within
 
 #: Changes with every change of the prompt or of the schema.
 PROMPT_VERSION = "1"
@@ -144,7 +143,7 @@ def ask_model(model: Model, reading: Reading, book: Book, scenario: Scenario) ->
         try:
             client = openai.OpenAI(base_url=model.address, api_key=os.environ.get(KEY) or "none", timeout=model.seconds, max_retries=0)
             request = partial(client.chat.completions.create, model=model.name, temperature=model.temperature, response_format=shape)
-            found = _within(model.seconds, partial(request, messages=messages))
+            found = within(model.seconds, partial(request, messages=messages))
             text = (found.choices[0].message.content or "") if found.choices else ""
             return replace(_held(_Answered.model_validate_json(text), reading, book, scenario), tries=tried)
         except (openai.APITimeoutError, TimeoutError):
@@ -157,26 +156,6 @@ def ask_model(model: Model, reading: Reading, book: Book, scenario: Scenario) ->
             said = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults) or type(error).__name__
             messages = [*messages[:2], {"role": "user", "content": f"Your answer did not follow the schema ({said}). Answer again."}]
     return Second("malformed", remarks=("What the model returned does not follow the schema.",), tries=model.tries)
-
-
-def _within(seconds: float, call: Callable[[], Any]) -> Any:
-    """Return what a call returns, or raise TimeoutError where that takes longer in all, also where a server sends a letter at a time."""
-    done: Queue[tuple[Any, BaseException | None]] = Queue()
-
-    def work() -> None:
-        try:
-            done.put((call(), None))
-        except Exception as error:
-            done.put((None, error))
-
-    Thread(target=work, daemon=True).start()
-    try:
-        found, error = done.get(timeout=seconds)
-    except Empty:
-        raise TimeoutError from None
-    if error is not None:
-        raise error
-    return found
 
 
 def _question(text: str, book: Book, scenario: Scenario) -> str:

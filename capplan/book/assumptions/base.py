@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from capplan.units import QUARTER_PATTERN
+from capplan.units import CLUSTER_PATTERN, QUARTER_PATTERN
 
 #: What may be set, and by what step a slider moves: "0 to 5 by 0.05 share", "above 0 to below 1 by 0.01".
 _SPAN = re.compile(r"(above )?(\S+) to (below )?(\S+) by (\S+) ?(.*)")
@@ -76,4 +76,5 @@ class Spread(Timeline):
         None,
         "Address of a Dask cluster that does the parallel work; empty = the cores of this machine. The numbers are the same.",
         "This machine: a cluster pays from thousands of series on.",
+        pattern=CLUSTER_PATTERN,
     )

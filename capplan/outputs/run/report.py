@@ -283,7 +283,7 @@ def answer_question(question: str, book_path: Path, values: Mapping[str, Any], o
 
     Args:
         question: Stem of a notebook without its number.
-        book_path, values, out, say: As for `write_report`; the notebook and its tables go to out/<book>/<first quarter>-notebooks/<question>.
+        book_path, values, out, say: As for `write_report`; notebook and tables go to out/<book>/<first quarter>-notebooks/<question>.
     """
     book, scenario, run = _prepare(book_path, values, question)
     target = out / folder_name(book_path) / f"{scenario.first_quarter}-notebooks" / question
