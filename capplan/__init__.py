@@ -8,7 +8,7 @@ __version__ = "0.1.0"
 #: Public name -> module; loaded on first use, so that `import capplan` is quick.
 _PUBLIC = {
     "load_book": "capplan.book.book",
-    "open_book": "capplan.book.book",
+    "open_book": "capplan.answers.opened",
     "Book": "capplan.book.book",
     "Scenario": "capplan.book.scenario",
     "quarterly_plan": "capplan.answers.plan",
@@ -34,8 +34,8 @@ _PUBLIC = {
     "solve_two_stage": "capplan.optimize.two_stage",
     "TwoStage": "capplan.optimize.two_stage",
     "check_parameters": "capplan.outputs.lab.given",
-    "explore": "capplan.outputs.lab.explore",
-    "meeting": "capplan.outputs.lab.board",
+    "explore": "capplan.outputs.lab.widgets",
+    "meeting": "capplan.outputs.lab.widgets",
     "run_notebook": "capplan.outputs.run.report",
 }
 

@@ -63,7 +63,11 @@ def _kept(key: str) -> tuple[bool, Any]:
     with _guard:
         if key in _answers:
             return True, _answers[key]
-    file = _file(key)
+    return _read(_file(key))
+
+
+def _read(file: Path | None) -> tuple[bool, Any]:
+    """Tell whether a file of the shared folder holds an answer, and which."""
     if file is not None and file.is_file():
         try:
             return True, pickle.loads(file.read_bytes())  # noqa: S301 - written by this run into its own private folder
@@ -73,14 +77,19 @@ def _kept(key: str) -> tuple[bool, Any]:
     return False, None
 
 
+def _write(file: Path, answer: Any) -> None:
+    """Write an answer into the shared folder, whole or not at all."""
+    draft = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+    draft.write_bytes(pickle.dumps(answer))
+    draft.replace(file)
+    _thin(file.parent)
+
+
 def _keep(key: str, answer: Any) -> None:
     """Keep an answer in memory, where the oldest go, and in the shared folder, which keeps as many of each as a meeting may need."""
     file = _file(key)
     if file is not None and not file.exists():
-        draft = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
-        draft.write_bytes(pickle.dumps(answer))
-        draft.replace(file)
-        _thin(file.parent)
+        _write(file, answer)
     with _guard:
         _answers[key] = answer
         _answers.move_to_end(key)
@@ -101,6 +110,18 @@ def is_remembered(key: str) -> bool:
     if found:
         _keep(key, answer)
     return found
+
+
+def hand_on(key: str, answer: Any) -> None:
+    """Leave something to the other processes of a run; nothing where no folder is shared."""
+    file = _file(key)
+    if file is not None:
+        _write(file, answer)
+
+
+def handed_on(key: str) -> Any | None:
+    """Return what another process of the run has left; None where none has."""
+    return _read(_file(key))[1]
 
 
 def forget() -> None:

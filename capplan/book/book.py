@@ -281,11 +281,6 @@ def _own_tables(folder: Path, most: float, odd: list[str], faults: list[Fault]) 
     return own
 
 
-def open_book(path: str | Path | None = None) -> Book:
-    """Load the book a notebook works on: the one named, else the one `capplan lab` was given, else the example."""
-    return load_book(path or os.environ.get("CAPPLAN_BOOK") or shipped("data") / "enterprise")
-
-
 def new_book(folder: Path, source: str | None = None, as_of: str = "") -> str:
     """Make a new book, empty or as a copy of an example; it appears whole or not at all.
 

@@ -30,7 +30,7 @@ def sweep_page(name: str, sweep: Sweep, axes: Sequence[Axis], currency: str, sha
         PageSection(
             "What moves the cost",
             _effects_text(moved),
-            [charts.to_svg(chart) for chart in effect_charts(answered, moved, axes, currency)],
+            [chart.svg for chart in effect_charts(answered, moved, axes, currency)],
             [TableBlock(moved)],
         ),
         *(_shares_section(*shares) if shares else ()),
@@ -167,7 +167,7 @@ def _shares_section(shares: pd.DataFrame, said: str) -> list[PageSection]:
         bars = pd.concat(rows).rename(columns={"assumption": "label"})
         bars["label"] = bars["label"].str.replace("_", " ").str.capitalize()
         drawn = [charts.bars(bars, title=said.split(", ", maxsplit=1)[0], axis=charts.Axis("Share of the variance", "share"), part="part")]
-    return [PageSection(title, said, [charts.to_svg(chart) for chart in drawn], [TableBlock(shares)])]
+    return [PageSection(title, said, [chart.svg for chart in drawn], [TableBlock(shares)])]
 
 
 def _effects_text(moved: pd.DataFrame) -> str:
@@ -201,4 +201,4 @@ def _map_section(points: pd.DataFrame, moved: pd.DataFrame, currency: str) -> li
         x_title=x.replace("_", " ").capitalize(),
         y_title=y.replace("_", " ").capitalize(),
     )
-    return [PageSection("Where the decision changes", charts=[charts.to_svg(chart)])]
+    return [PageSection("Where the decision changes", charts=[chart.svg])]

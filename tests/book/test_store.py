@@ -6,15 +6,19 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from capplan.answers import store
+from capplan.answers import opened, store
+from capplan.answers.opened import leave_open, open_book
 from capplan.book.book import load_book
 from capplan.book.scenario import PricingAssumptions
 from capplan.errors import CapplanError
+from capplan.outputs.views.all_questions import show_book
+from capplan.outputs.views.view import leave
 from tests.conftest import CONTRACTS, SKUS, SOURCES, hourly
 
 
@@ -116,3 +120,35 @@ def test_what_ifs_keep_the_name_of_the_book_they_are_about(make_book):
     assert changed.digests["usage"] != book.digests["usage"]
     assert other.name == book.name
     assert other.origin != book.origin
+
+
+def test_a_notebook_reads_no_book_again_that_its_run_has_read(make_book, cold, monkeypatch, tmp_path: Path):
+    path = make_book(usage=hourly(), commitments=CONTRACTS, skus=SKUS, sources=SOURCES)
+    monkeypatch.chdir(path.parent)
+    with store.shared_answers():
+        leave_open(load_book(Path(path.name)))
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(opened, "load_book", lambda folder: pytest.fail("read again"))
+        book = open_book(path)
+        assert book.path == path.resolve()
+        monkeypatch.undo()
+        with (path / "usage.csv").open("a") as file:
+            file.write(hourly().splitlines()[-1].replace("T", " ") + "\n")
+        read = []
+        monkeypatch.setattr(opened, "load_book", read.append)
+        open_book(path)
+        assert read == [path], "a book that was changed since is read"
+
+
+def test_a_notebook_shows_the_very_view_that_its_run_has_made(make_book, cold):
+    book = load_book(make_book(usage=hourly(), commitments=CONTRACTS, skus=SKUS, sources=SOURCES))
+    made = show_book(book, book.scenario)
+    other = replace(made, headline="made by the run")
+    assert "<svg" in other.chart.svg
+    leave(show_book, book, book.scenario, other)
+    assert show_book(book, book.scenario).headline == made.headline, "where no folder is shared, nothing is left"
+    with store.shared_answers():
+        leave(show_book, book, book.scenario, other)
+        shown = show_book(book, book.scenario)
+        assert (shown.headline, shown.chart.svg) == (other.headline, made.chart.svg)
+        assert show_book(book, book.scenario.replaced(seed=book.scenario.seed + 1)).headline == made.headline

@@ -27,7 +27,7 @@ import pandas as pd
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
 from capplan.outputs.views.view import View
-from capplan.outputs.lab.explore import explore
+from capplan.outputs.lab.widgets import explore
 
 class Book:
     path = Path("absent")

@@ -32,7 +32,7 @@ import pandas as pd
 from IPython.display import HTML, display
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.lab.explore import explore
+from capplan.outputs.lab.widgets import explore
 from capplan.outputs.views.view import View
 
 TEXTS = {TEXTS!r}

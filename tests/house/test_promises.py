@@ -343,9 +343,9 @@ def test_a_kind_of_chart(tree: Path) -> None:
     )
     assert "`capplan/outputs/charts/`" in CONTRIBUTING
     code = (
-        "import pandas as pd\nfrom capplan.outputs.charts.dots import dots\nfrom capplan.outputs.charts.pictures import finding, to_svg\n"
+        "import pandas as pd\nfrom capplan.outputs.charts.dots import dots\n"
         "chart = dots(pd.DataFrame({'name': ['<script>', 'b'], 'value': [1.0, 2.0]}), title='Two things')\n"
-        "svg = to_svg(chart)\nprint(finding(chart), 'Liberation Sans' in svg, '<script' in svg, '&lt;script' in svg)\n"
+        "svg = chart.svg\nprint(chart.finding, 'Liberation Sans' in svg, '<script' in svg, '&lt;script' in svg)\n"
         "try:\n    dots(pd.DataFrame({'name': ['a']}), title='x')\nexcept Exception as error:\n    print(type(error).__name__)\n"
     )
     assert run(tree, code).split("\n") == ["Two things True False True", "ChartError"]

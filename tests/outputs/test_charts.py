@@ -3,7 +3,10 @@
 import datetime as dt
 import itertools
 import json
+import pickle
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from typing import Any
@@ -174,7 +177,7 @@ def texts(svg: str) -> list[str]:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_kind_draws_marks_title_and_picture(kind: Callable[..., Any]) -> None:
     chart = kind()
-    svg = charts.to_svg(chart)
+    svg = chart.svg
     root = ET.fromstring(svg)
     marks = [
         node
@@ -182,22 +185,22 @@ def test_every_kind_draws_marks_title_and_picture(kind: Callable[..., Any]) -> N
         if re.search(r"mark-(rect|line|area|symbol|rule)\b", node.get("class", "")) and "role-mark" in node.get("class", "")
     ]
     assert any(list(mark.iter("{http://www.w3.org/2000/svg}path")) or list(mark.iter("{http://www.w3.org/2000/svg}line")) for mark in marks)
-    assert chart.to_dict()["title"]["text"][0] in texts(svg)
-    assert charts.to_png(chart, 1).startswith(b"\x89PNG")
+    assert chart.spec["title"]["text"][0] in texts(svg)
+    assert chart.png(1).startswith(b"\x89PNG")
     assert float(root.get("width", "0")) <= theme.WIDTH + 25
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_text_from_a_book_is_inert_and_whole(kind: Callable[..., Any]) -> None:
     chart = kind(HOSTILE)
-    svg = charts.to_svg(chart)
+    svg = chart.svg
     root = ET.fromstring(svg)
     tags = {node.tag.split("}")[-1] for node in root.iter()}
     assert not tags & {"script", "a", "image", "foreignObject", "use"}, tags
     assert not any("href" in name or name.startswith("on") for node in root.iter() for name in node.attrib)
     squeezed = re.sub(r"\s", "", "".join(texts(svg)))
     assert re.sub(r"\s", "", HOSTILE[0]) in squeezed
-    assert "href" not in {key for encoding in encodings(chart.to_dict()) for key in encoding}
+    assert "href" not in {key for encoding in encodings(chart.spec) for key in encoding}
 
 
 def encodings(node: Any) -> list[dict[str, Any]]:
@@ -210,35 +213,49 @@ def encodings(node: Any) -> list[dict[str, Any]]:
 
 
 def test_hostile_names_of_a_waterfall_stand_under_their_columns() -> None:
-    shown = re.sub(r"\s", "", "".join(texts(charts.to_svg(waterfall(HOSTILE)))))
+    shown = re.sub(r"\s", "", "".join(texts(waterfall(HOSTILE).svg)))
     for name in HOSTILE:
         assert re.sub(r"\s", "", name) in shown
 
 
 def test_the_name_of_the_history_is_inert() -> None:
     past = pd.DataFrame({"workload": "chat", "quarter": ["2026Q4"], "quantity": [90.0]})
-    written = texts(charts.to_svg(fan(history=past, names=("Median", "Board's <b> \\u0027 budget"))))
+    written = texts(fan(history=past, names=("Median", "Board's <b> \\u0027 budget")).svg)
     assert "Board's <b> \\u0027 budget" in written
     assert {"80% of cases", "Median"} <= set(written)
 
 
 def test_a_legend_beside_a_picture_is_whole() -> None:
-    svg = charts.to_svg(curve(tuple(f"workload {place:02d}" for place in range(16))))
+    svg = curve(tuple(f"workload {place:02d}" for place in range(16))).svg
     height = float(ET.fromstring(svg).get("height", "0"))
     assert "workload 15" in texts(svg)
     assert height > 16 * 20
 
 
 def test_two_pictures_in_one_page_share_no_identifier() -> None:
-    found = [set(re.findall(r'\bid="([^"]+)"', charts.to_svg(chart))) for chart in (curve(), bars(), layers())]
+    found = [set(re.findall(r'\bid="([^"]+)"', chart.svg)) for chart in (curve(), bars(), layers())]
     for one, other in itertools.combinations(found, 2):
         assert not one & other
-    svg = charts.to_svg(heat_map())
+    svg = heat_map().svg
     assert set(re.findall(r"url\(#([^)]+)\)", svg)) <= set(re.findall(r'\bid="([^"]+)"', svg))
 
 
 def test_same_input_gives_same_bytes() -> None:
-    assert charts.to_svg(fan()) == charts.to_svg(fan())
+    assert fan().svg == fan().svg
+
+
+def test_a_picture_that_another_process_gets_is_the_same_and_needs_no_chart_library():
+    drawn, undrawn = fan(), fan()
+    svg, size = drawn.svg, len(pickle.dumps(undrawn))
+    code = (
+        "import pickle, sys\npicture = pickle.loads(sys.stdin.buffer.read())\nsys.stdout.buffer.write(picture.svg.encode())\n"
+        "assert not {'altair', 'matplotlib'} & set(sys.modules)\nassert ('vl_convert' in sys.modules) == (sys.argv[1] == 'draws')\n"
+    )
+    for picture, how in ((drawn, "shows"), (undrawn, "draws")):
+        ran = subprocess.run([sys.executable, "-c", code, how], input=pickle.dumps(picture), capture_output=True, check=True)
+        assert ran.stdout.decode() == svg
+    assert size < len(pickle.dumps(drawn))
+    assert drawn.finding == undrawn.finding
 
 
 def test_a_misspelt_column_is_one_clear_error() -> None:
@@ -287,7 +304,7 @@ def test_a_pair_that_comes_twice_is_refused() -> None:
 
 def test_quarters_stand_in_order_and_without_gap() -> None:
     data = pd.DataFrame({"quarter": ["2028Q1", "2027Q2"], "term": "owned", "accelerators": [1, 2]})
-    chart = charts.layers(data, title="t", axis=charts.Axis("v", "accelerators")).to_dict()
+    chart = charts.layers(data, title="t", axis=charts.Axis("v", "accelerators")).spec
     assert encodings(chart)[0]["x"]["scale"]["domain"] == quarter_range("2027Q2", 4)
 
 
@@ -298,14 +315,14 @@ def test_what_is_no_quarter_is_refused() -> None:
 
 
 def test_stack_shows_the_sum_of_its_parts() -> None:
-    spec = layers().to_dict()
+    spec = layers().spec
     drawn = [row for rows in spec["datasets"].values() for row in rows if "layer" in row]
     assert sum(row["value"] for row in drawn) == sum(10.0 + place for place in range(3)) * len(QUARTERS)
 
 
 def test_no_label_is_limited_and_long_names_are_wrapped_whole() -> None:
     long = "a workload with a very long name that somebody took out of a ticket system without a thought for pictures"
-    svg = charts.to_svg(bars((long, "b")))
+    svg = bars((long, "b")).svg
     assert "…" not in svg
     assert long.replace(" ", "") in "".join(texts(svg)).replace(" ", "")
 
@@ -331,7 +348,7 @@ def test_numbers_are_written_as_a_board_reads_them(value: float, unit: str, text
 
 def test_axis_writes_a_billion_as_b() -> None:
     data = pd.DataFrame({"label": ["a"], "value": [4e9]})
-    written = texts(charts.to_svg(charts.bars(data, title="t", axis=charts.Axis("Cost", "USD"))))
+    written = texts(charts.bars(data, title="t", axis=charts.Axis("Cost", "USD")).svg)
     assert "$4B" in written
     assert not any(text.endswith("G") for text in written)
 
@@ -391,14 +408,14 @@ def test_lines_differ_by_more_than_colour() -> None:
 
 
 def test_pictures_can_stand_under_each_other() -> None:
-    svg = charts.to_svg(charts.stacked(layers(), bars()))
+    svg = charts.stacked(layers(), bars()).svg
     assert {"Capacity", "Ranked"} <= set(texts(svg))
 
 
 def test_a_picture_holds_its_own_style_and_no_address() -> None:
-    spec = json.dumps({key: value for key, value in layers().to_dict().items() if key != "$schema"})
+    spec = json.dumps({key: value for key, value in layers().spec.items() if key != "$schema"})
     assert "http" not in spec
-    assert layers().to_dict()["config"]["font"] == theme.FONT
+    assert layers().spec["config"]["font"] == theme.FONT
 
 
 def test_a_plan_without_any_capacity_has_no_moments():

@@ -38,7 +38,7 @@ def test_every_idea_has_a_sentence_and_a_picture_and_no_slider(show, steady):
 
 def test_a_contract_pays_from_the_use_at_which_the_prices_meet(steady):
     """16 USD for every hour of a year against 40 USD for the hours that run: even at 40 %."""
-    told = tour.show_contract(steady, steady.scenario).charts["screening"].to_dict()["title"]["text"]
+    told = tour.show_contract(steady, steady.scenario).charts["screening"].spec["title"]["text"]
     assert "pays for what is in use more than 40% of the time" in " ".join(told)
 
 
@@ -54,7 +54,7 @@ def test_nothing_undercuts_the_bound_that_is_drawn(steady):
     view = tour.show_proof(steady, steady.scenario)
     lower = purchases_of(steady, tour.rough(steady.scenario)).proof.lower_usd
     assert (view.table["objective_usd"] >= lower * (1 - 1e-9)).all()
-    assert lower in [row.get("value") for rows in view.chart.to_dict()["datasets"].values() for row in rows]
+    assert lower in [row.get("value") for rows in view.chart.spec["datasets"].values() for row in rows]
 
 
 def test_a_book_that_plans_little_is_not_made_larger(steady):

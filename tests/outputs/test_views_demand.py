@@ -40,7 +40,7 @@ def test_fan_load_duration_and_backtest_are_drawn(view):
 
 
 def panels(chart):
-    return list(dict.fromkeys(row["series"] for rows in chart.to_dict()["datasets"].values() for row in rows if row.get("series")))
+    return list(dict.fromkeys(row["series"] for rows in chart.spec["datasets"].values() for row in rows if row.get("series")))
 
 
 def test_the_first_picture_holds_the_workloads_that_need_most_accelerator_hours_and_every_one_is_drawn_once(book, view):

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from capplan.book.scenario import DemandAssumptions
-from capplan.outputs import charts
 from capplan.outputs.views.demand_growth import growth_picture, growth_table
 from capplan.questions.demand import forecast_demand, stated_demand
 
@@ -54,12 +53,12 @@ def test_tests_by_quarter_and_one_note_for_all_that_were_not_tested(forecast):
 
 
 def test_a_panel_for_each_workload_with_its_kind_and_tests(forecast):
-    svg = charts.to_svg(growth_picture(forecast, ("long", "young"))["growth"])
+    svg = growth_picture(forecast, ("long", "young"))["growth"].svg
     words = " ".join(svg.split())
     for text in ("long: growth", "young: growth", "at quarter 8", "If only this kind of growth held", "Measured"):
         assert text in words, text
     many = forecast_demand(usage(400, *(f"w{k:02d}" for k in range(14))), None, None, A.model_copy(update={"paths": 20}))
-    picture = charts.to_svg(growth_picture(many, tuple(f"w{k:02d}" for k in range(14)))["growth"])
+    picture = growth_picture(many, tuple(f"w{k:02d}" for k in range(14)))["growth"].svg
     assert "w11: growth" in picture
     assert "w12: growth" not in picture
     assert "2 others are in the table" in " ".join(picture.split())

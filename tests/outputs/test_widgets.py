@@ -17,7 +17,8 @@ from capplan.errors import CapplanError, ScenarioError
 from capplan.outputs import charts
 from capplan.outputs.lab.controls import MOST_STEPS, bounds_of, control_for
 from capplan.outputs.lab.differences import TECHNICAL, difference_text
-from capplan.outputs.lab.explore import MOST_CONTROLS, Explorer, explore
+from capplan.outputs.lab.explore import MOST_CONTROLS, Explorer
+from capplan.outputs.lab.widgets import explore
 from capplan.outputs.views.all_questions import show_cluster
 from capplan.outputs.views.view import View
 from tests.conftest import hourly

@@ -134,7 +134,7 @@ def test_what_becomes_of_a_contract_by_hand(book):
     more = {name: after.measures[name] - before.measures[name] for name in ("expected_usd", "signed_contracts_amount")}
     assert more["signed_contracts_amount"] == pytest.approx(usd, rel=1e-9)
     assert -usd < more["expected_usd"] < -0.95 * usd, "discounted by less than half a year"
-    said = board_chart([before, after]).to_dict()["title"]
+    said = board_chart([before, after]).spec["title"]
     words = " ".join(said["text"] if isinstance(said["text"], list) else [said["text"]])
     assert f"and {money(usd)} more for what is signed" in words
     renewed = BY_NAME["A contract renews:"].ask(book, bare, 0, "held")

@@ -21,7 +21,8 @@ from capplan.cli import overrides
 from capplan.errors import CapplanError
 from capplan.outputs.lab import board as board_module
 from capplan.outputs.lab.background import Background, at_once
-from capplan.outputs.lab.board import TODAY, Board, meeting
+from capplan.outputs.lab.board import TODAY, Board
+from capplan.outputs.lab.widgets import meeting
 from tests.conftest import ROOT
 from tests.questions.test_board import TABLES
 

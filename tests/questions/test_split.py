@@ -367,7 +367,6 @@ def test_a_book_without_jobs_says_so(make_book):
 
 def test_the_view_draws_every_case():
     """Targets that nothing meets, quotas that leave load short, a fleet in which separate clusters are best."""
-    from capplan.outputs.charts import to_svg
     from capplan.outputs.views import split as views_split
 
     load, jobs, nodes = random_case(8, jobs=40)
@@ -380,7 +379,7 @@ def test_the_view_draws_every_case():
         pictures = [views_split._fleets(found), views_split._occupancy(found), views_split._waits(found)]
         if found.sensitivity["gain_usd_per_year"].notna().any():
             pictures.append(views_split._sign(found, a))
-        assert all(to_svg(picture).startswith("<svg") for picture in pictures)
+        assert all(picture.svg.startswith("<svg") for picture in pictures)
         assert set(views_split._table(found)["arrangement"]) == set(views_split.NAMES.values())
 
 

@@ -7,7 +7,7 @@ each `Axis`.
 from capplan.outputs.charts.compare import bars, tornado, waterfall
 from capplan.outputs.charts.growth import growth
 from capplan.outputs.charts.over_time import curve, fan, layers
-from capplan.outputs.charts.pictures import to_image, to_png, to_svg
+from capplan.outputs.charts.pictures import Picture
 from capplan.outputs.charts.points import frontier, scatter
 from capplan.outputs.charts.rows import gantt, heat_map
 from capplan.outputs.charts.schedule import schedule

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from capplan.outputs.loading import quickly
+from capplan.loading import quickly
 
 
 class _Altair:

@@ -6,6 +6,7 @@ import pandas as pd
 
 from capplan.outputs.charts import theme
 from capplan.outputs.charts.altair_quickly import alt
+from capplan.outputs.charts.pictures import Picture
 from capplan.outputs.charts.theme import ChartError
 from capplan.text import number_text
 
@@ -24,7 +25,7 @@ def bars(
     part: str | None = None,
     reference: float | None = None,
     reference_text: str = "",
-) -> Any:
+) -> Picture:
     """Rank a few numbers: one horizontal bar each, in the order of the rows, the number at its end.
 
     Args:
@@ -75,7 +76,9 @@ def bars(
     return theme.finish(alt.layer(*marks, *values), title, subtitle, height=85 + theme.rows_height(order, 28) + (45 if part else 0))
 
 
-def waterfall(data: pd.DataFrame, *, title: str, axis: theme.Axis, subtitle: str = "", label: str = "label", value: str = "value") -> Any:
+def waterfall(
+    data: pd.DataFrame, *, title: str, axis: theme.Axis, subtitle: str = "", label: str = "label", value: str = "value"
+) -> Picture:
     """Bridge one total to another: where it started, what raised and lowered it, where it ends.
 
     Args:
@@ -164,7 +167,7 @@ def tornado(
     high: str = "high",
     low_setting: str | None = None,
     high_setting: str | None = None,
-) -> Any:
+) -> Picture:
     """Show how far each assumption moves the result when it goes to its low and to its high end.
 
     Args:

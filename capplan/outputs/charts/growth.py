@@ -6,12 +6,15 @@ import pandas as pd
 
 from capplan.outputs.charts import theme
 from capplan.outputs.charts.altair_quickly import alt
+from capplan.outputs.charts.pictures import Picture
 
 #: Names of what is drawn, with their colours: they differ in grey too, and courses are dashed.
 DRAWN = {"90 % of cases": "#c4d6f2", "Median": "#0045a5", "Measured": theme.INK, "If only this kind of growth held": "#d47a31"}
 
 
-def growth(bands: pd.DataFrame, history: pd.DataFrame, courses: pd.DataFrame, *, title: str, axis: theme.Axis, subtitle: str = "") -> Any:
+def growth(
+    bands: pd.DataFrame, history: pd.DataFrame, courses: pd.DataFrame, *, title: str, axis: theme.Axis, subtitle: str = ""
+) -> Picture:
     """Show each series in a panel: its past, the median and the band of what may come, and a dashed line for each other kind of growth.
 
     Args:

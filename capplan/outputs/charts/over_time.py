@@ -7,6 +7,7 @@ from pandas.api.types import is_datetime64_any_dtype
 
 from capplan.outputs.charts import theme
 from capplan.outputs.charts.altair_quickly import alt
+from capplan.outputs.charts.pictures import Picture
 from capplan.outputs.charts.theme import ChartError
 from capplan.text import compact
 from capplan.units import is_quarter, quarter_index, quarter_range
@@ -53,7 +54,7 @@ def fan(
     series: str | None = None,
     history: pd.DataFrame | None = None,
     names: tuple[str, str] = ("Median", "Measured"),
-) -> Any:
+) -> Picture:
     """Show what may come: the middle as a line, pairs of quantiles as bands, what was measured before it as dots.
 
     Args:
@@ -141,7 +142,7 @@ def layers(
     layer: str = "term",
     band: pd.DataFrame | None = None,
     changes: pd.DataFrame | None = None,
-) -> Any:
+) -> Picture:
     """Show what a total is made of, quarter by quarter, with the band it has to meet over it.
 
     Args:
@@ -274,7 +275,7 @@ def curve(
     high: str | None = None,
     points: pd.DataFrame | None = None,
     steps: bool = False,
-) -> Any:
+) -> Picture:
     """Show how one quantity depends on another: a load-duration curve, a scaling curve, a cost over utilisation.
 
     Args:

@@ -1,44 +1,59 @@
-"""How a picture becomes SVG, PNG, or an image within a page."""
+"""A finished picture: drawn once, however often and in however many forms it is shown."""
 
 import base64
 import hashlib
 import html
 import re
+from functools import cached_property
 from typing import Any
 
 
-def to_svg(chart: Any) -> str:
-    """Draw a picture as SVG text, offline; text out of a book is escaped and no link is followed or made.
+class Picture:
+    """A finished picture, as SVG, PNG, or an image within a page; offline, and whoever unpickles it needs no chart library."""
 
-    Vega numbers its clip paths from zero in each picture; here they carry the picture's digest, so that several stand in one page.
-    """
-    import vl_convert
+    def __init__(self, chart: Any) -> None:
+        """Take an Altair chart."""
+        self.chart = chart
 
-    svg = vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[])
-    mark = hashlib.sha256(svg.encode()).hexdigest()[:10]
-    return re.sub(r'(\bid="|url\(#|xlink:href="#|\bhref="#)((?:clip|gradient)[\w-]*)', rf"\1c{mark}-\2", svg)
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: what it shows, and the drawing where there is one."""
+        return {**vars(self), "spec": self.spec, "chart": None}
 
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        """What it shows, as Vega-Lite."""
+        return dict(self.chart.to_dict(validate=False))
 
-def to_png(chart: Any, scale: float = 2.0) -> bytes:
-    """Draw a picture as PNG, offline; scale 2 gives 144 dots per inch."""
-    import vl_convert
+    @cached_property
+    def svg(self) -> str:
+        """The drawing as SVG text; text out of a book is escaped and no link is followed or made.
 
-    return vl_convert.svg_to_png(to_svg(chart), scale=scale)
+        Vega numbers its clip paths from zero in each picture; here they carry the picture's digest, so that several stand in one page.
+        """
+        import vl_convert
 
+        svg = vl_convert.vegalite_to_svg(self.spec, allowed_base_urls=[])
+        mark = hashlib.sha256(svg.encode()).hexdigest()[:10]
+        return re.sub(r'(\bid="|url\(#|xlink:href="#|\bhref="#)((?:clip|gradient)[\w-]*)', rf"\1c{mark}-\2", svg)
 
-def to_image(chart: Any) -> str:
-    """Draw a picture as an HTML image whose alternative text is its finding.
+    def png(self, scale: float = 2.0) -> bytes:
+        """Return the drawing as PNG; scale 2 gives 144 dots per inch."""
+        import vl_convert
 
-    Hosts strip drawings from notebooks that they do not trust, such as one that another person executed, but keep images;
-    and an image holds no text that a host could take for mathematics.
-    """
-    data = base64.b64encode(to_svg(chart).encode()).decode()
-    return f'<img src="data:image/svg+xml;base64,{data}" alt="{html.escape(finding(chart))}" style="max-width:100%;height:auto">'
+        return bytes(vl_convert.svg_to_png(self.svg, scale=scale))
 
+    @property
+    def finding(self) -> str:
+        """The titles, each with what it rests on, as one text."""
+        titles = [part["title"] for part in (self.spec, *self.spec.get("vconcat", ())) if isinstance(part.get("title"), dict)]
+        texts = [title.get(name) or [] for title in titles for name in ("text", "subtitle")]
+        return ". ".join(text if isinstance(text, str) else " ".join(text) for text in texts if text)
 
-def finding(chart: Any) -> str:
-    """Return the titles of a picture, each with what it rests on, as one text."""
-    spec = chart.to_dict(validate=False)
-    titles = [part["title"] for part in (spec, *spec.get("vconcat", ())) if isinstance(part.get("title"), dict)]
-    texts = [title.get(name) or [] for title in titles for name in ("text", "subtitle")]
-    return ". ".join(text if isinstance(text, str) else " ".join(text) for text in texts if text)
+    def _repr_html_(self) -> str:
+        """Show it as an HTML image whose alternative text is its finding.
+
+        Hosts strip drawings from notebooks that they do not trust, such as one that another person executed, but keep images;
+        and an image holds no text that a host could take for mathematics.
+        """
+        data = base64.b64encode(self.svg.encode()).decode()
+        return f'<img src="data:image/svg+xml;base64,{data}" alt="{html.escape(self.finding)}" style="max-width:100%;height:auto">'

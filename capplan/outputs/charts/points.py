@@ -7,6 +7,7 @@ import pandas as pd
 from capplan.errors import nearest
 from capplan.outputs.charts import theme
 from capplan.outputs.charts.altair_quickly import alt
+from capplan.outputs.charts.pictures import Picture
 
 SIDES: dict[str, dict[str, Any]] = {
     "right": {"align": "left", "baseline": "middle", "dx": 10},
@@ -28,7 +29,7 @@ def frontier(
     label: str = "label",
     chosen: str | None = None,
     connect: bool = False,
-) -> Any:
+) -> Picture:
     """Show alternatives by two measures, each with its name: expected cost against bad-case cost, price against lead time.
 
     Args:
@@ -120,7 +121,7 @@ def scatter(
     subtitle: str = "",
     series: str | None = None,
     equal_line: bool = False,
-) -> Any:
+) -> Picture:
     """Show two measures of many things against each other; colour and shape tell the series.
 
     Args:

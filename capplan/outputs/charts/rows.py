@@ -7,11 +7,14 @@ import pandas as pd
 
 from capplan.outputs.charts import theme
 from capplan.outputs.charts.altair_quickly import alt
+from capplan.outputs.charts.pictures import Picture
 from capplan.outputs.charts.theme import ChartError
 from capplan.text import number_text
 
 
-def gantt(data: pd.DataFrame, *, title: str, today: dt.date | pd.Timestamp, subtitle: str = "", markers: pd.DataFrame | None = None) -> Any:
+def gantt(
+    data: pd.DataFrame, *, title: str, today: dt.date | pd.Timestamp, subtitle: str = "", markers: pd.DataFrame | None = None
+) -> Picture:
     """Show contracts over time, with today and the days on which something has to be done.
 
     Args:
@@ -114,7 +117,7 @@ def heat_map(
     y_title: str = "",
     middle: float | None = None,
     name: str | None = None,
-) -> Any:
+) -> Picture:
     """Show one number for every pair: darker is more, and the number stands in its cell.
 
     Args:

@@ -1,15 +1,16 @@
 """Picture of a schedule: who holds which row from when to when, and what moves between them."""
 
-from typing import Any
-
 import pandas as pd
 
 from capplan.outputs.charts import theme
 from capplan.outputs.charts.altair_quickly import alt
+from capplan.outputs.charts.pictures import Picture
 from capplan.outputs.charts.theme import ChartError
 
 
-def schedule(data: pd.DataFrame, *, title: str, subtitle: str = "", moves: pd.DataFrame | None = None, limit: float | None = None) -> Any:
+def schedule(
+    data: pd.DataFrame, *, title: str, subtitle: str = "", moves: pd.DataFrame | None = None, limit: float | None = None
+) -> Picture:
     """Show bars on rows over time, coloured by kind; those marked are framed.
 
     Args:

@@ -15,6 +15,7 @@ import pandas as pd
 from capplan.contract_kinds import KINDS
 from capplan.errors import CapplanError, nearest
 from capplan.outputs.charts.altair_quickly import alt
+from capplan.outputs.charts.pictures import Picture
 from capplan.text import TERM_NAMES, currency_of, sign_of
 
 # Liberation Sans is on Debian and inside vl-convert, and has the widths of Arial, so that labels measured offline fit in a browser too.
@@ -266,7 +267,7 @@ def configuration() -> dict[str, Any]:
     }
 
 
-def finish(chart: Any, title: str, subtitle: str = "", *, height: int | None = 320) -> Any:
+def finish(chart: Any, title: str, subtitle: str = "", *, height: int | None = 320) -> Picture:
     """Give a picture its finding as title, its assumption as subtitle, the house style, and a fixed outer width.
 
     Args:
@@ -279,21 +280,18 @@ def finish(chart: Any, title: str, subtitle: str = "", *, height: int | None = 3
     extra = len(lines) * 20 + len(below) * 15
     chart = chart.properties(title=heading, description=title, config=configuration())
     if height is None:
-        return chart
-    return chart.properties(width=WIDTH, height=height + extra, autosize=alt.AutoSizeParams(type="fit", contains="padding"))
+        return Picture(chart)
+    return Picture(chart.properties(width=WIDTH, height=height + extra, autosize=alt.AutoSizeParams(type="fit", contains="padding")))
 
 
-def stacked(*charts: Any) -> Any:
+def stacked(*pictures: Picture) -> Picture:
     """Put finished pictures under each other in one."""
     parts = []
-    for chart in charts:
-        part = chart.copy(deep=True)
+    for picture in pictures:
+        part = picture.chart.copy(deep=True)
         part.config = alt.Undefined
         if part.autosize is not alt.Undefined:
             part.autosize, part.width = alt.Undefined, WIDTH - 2 * SIDE - 100
         parts.append(part)
-    return (
-        alt.vconcat(*parts)
-        .resolve_scale(color="independent", strokeDash="independent", shape="independent")
-        .properties(config=configuration())
-    )
+    below = alt.vconcat(*parts).resolve_scale(color="independent", strokeDash="independent", shape="independent")
+    return Picture(below.properties(config=configuration()))

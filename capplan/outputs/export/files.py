@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from capplan.inert import inert
+from capplan.outputs.charts import Picture
 
 
 def inert_frame(frame: pd.DataFrame) -> pd.DataFrame:
@@ -50,11 +51,9 @@ def write_whole(path: Path, content: bytes) -> None:
     Path(file.name).replace(path)
 
 
-def write_chart(chart: object, stem: Path) -> tuple[Path, Path]:
+def write_chart(picture: Picture, stem: Path) -> tuple[Path, Path]:
     """Write a chart as SVG and PNG beside each other."""
-    from capplan.outputs.charts import to_png, to_svg
-
     svg, png = stem.with_suffix(".svg"), stem.with_suffix(".png")
-    svg.write_text(to_svg(chart), encoding="utf-8")
-    png.write_bytes(to_png(chart))
+    svg.write_text(picture.svg, encoding="utf-8")
+    png.write_bytes(picture.png())
     return svg, png

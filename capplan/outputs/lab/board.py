@@ -21,14 +21,13 @@ from capplan.book.book import Book, load_book
 from capplan.book.gate import stamp
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError
-from capplan.outputs import charts
 from capplan.outputs.lab.answering import Answer, answer_reading
 from capplan.outputs.lab.asked_record import keep_record
 from capplan.outputs.lab.background import Background, Runs
 from capplan.outputs.lab.board_card import card_row
 from capplan.outputs.lab.board_table import board_chart, board_html, comparison_html, scenario_text, workbook_bytes
 from capplan.outputs.lab.explore import error_text, file_name
-from capplan.outputs.lab.given import hand_over, somebody_is_there
+from capplan.outputs.lab.given import hand_over
 from capplan.outputs.lab.names import Names
 from capplan.outputs.views.view import NO_MATHEMATICS
 
@@ -45,11 +44,6 @@ class Asked:
     state: str = "computing"
     readers: str = ""
     reading: Reading | None = None
-
-
-def meeting(book: Book, scenario: Scenario) -> Board | None:
-    """Answer what a meeting asks: put the cards and their answers under the plan; None where nobody is there to click."""
-    return Board(book, scenario) if somebody_is_there() else None
 
 
 class Board(ipywidgets.VBox):
@@ -263,7 +257,7 @@ class Board(ipywidgets.VBox):
         if columns:
             told = columns[-1].headline if columns[-1].name == TODAY else f"{columns[-1].name}: {columns[-1].headline}"
             self.headline.value = f"<h3>{html.escape(told)}</h3>"
-            self.picture.value = charts.to_svg(board_chart(columns, self._today.currency))
+            self.picture.value = board_chart(columns, self._today.currency).svg
         if not waiting:
             self.status.value = "All answers are full ones: a run without a person gives the same."
 
@@ -320,7 +314,7 @@ class Board(ipywidgets.VBox):
         columns = [asked.column for asked in self.asked if asked.column is not None]
         if not columns:
             raise CapplanError("There is no answer yet.")
-        return hand_over(self._folder, "board.png", charts.to_png(board_chart(columns, self._today.currency)))
+        return hand_over(self._folder, "board.png", board_chart(columns, self._today.currency).png())
 
     def clear(self) -> None:
         """Take every what-if from the board; today's plan stays."""

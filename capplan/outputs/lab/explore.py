@@ -22,12 +22,12 @@ from capplan.book.book import Book, load_book
 from capplan.book.gate import stamp
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError
-from capplan.outputs.charts import to_svg
 from capplan.outputs.export.files import table_text
 from capplan.outputs.lab.controls import Control, control_for, label_of
 from capplan.outputs.lab.differences import TECHNICAL, computed_alike, difference_text
-from capplan.outputs.lab.given import hand_over, somebody_is_there
+from capplan.outputs.lab.given import hand_over
 from capplan.outputs.lab.names import Names
+from capplan.outputs.lab.widgets import First, Show
 from capplan.outputs.views.view import MOST_CONTROLS, NO_MATHEMATICS, View, folded
 from capplan.text import counted, words
 
@@ -55,29 +55,6 @@ class Handle(Protocol):
 
 
 Later = Callable[[float, Callable[[], None]], Handle]
-Show = Callable[[Book, Scenario], View]
-First = Callable[[Book, Scenario], View | None]
-
-
-def explore(
-    show: Show, book: Book, scenario: Scenario, *, fields: Sequence[str] | None = None, first: First | None = None
-) -> Explorer | None:
-    """Answer what changes if an assumption changes: put controls around a view.
-
-    Args:
-        book, scenario: What it is shown for; the scenario is the baseline.
-        fields: Assumptions to move; by default those the view names.
-        first: A quick answer that stands in until the full one, which is always that of `show`, is computed; None where there is none.
-
-    Returns:
-        Explorer or None: A widget to be shown as a cell's last value; None where nobody is there to move it.
-
-    Raises:
-        ScenarioError: If a field is no assumption.
-    """
-    if not somebody_is_there():
-        return None
-    return Explorer(show, book, scenario, fields, first=first)
 
 
 def later(seconds: float, action: Callable[[], None]) -> Handle:
@@ -99,7 +76,7 @@ class Explorer(ipywidgets.VBox):
     """Controls, headline, difference to the baseline, chart and table of one view.
 
     Args:
-        show, book, scenario, fields, first: As in `explore`.
+        show, book, scenario, fields, first: As in `widgets.explore`.
         folder: Where scenario, chart and table are saved.
         plan_action: How an action is planned; replaced in tests.
     """
@@ -246,7 +223,7 @@ class Explorer(ipywidgets.VBox):
         if self.view is None:
             raise CapplanError("There is no chart to export; mend the assumptions first.")
         name = f"{self._stem()}_{file_name(str(self.which.value))}.svg"
-        return hand_over(self._folder, name, to_svg(self.view.charts[self.which.value]).encode())
+        return hand_over(self._folder, name, self.view.charts[self.which.value].svg.encode())
 
     def export_table(self) -> str:
         """Write the table as CSV; text that a spreadsheet would run as a formula is made inert."""
@@ -334,7 +311,7 @@ class Explorer(ipywidgets.VBox):
     def _fill(self, view: View, scenario: Scenario) -> None:
         names = list(view.charts)
         chosen = self._picked if self._picked in names else names[0]
-        picture = to_svg(view.charts[chosen])
+        picture = view.charts[chosen].svg
         difference = self._difference(view, scenario)
         self.view = view
         self._quiet = True
@@ -366,7 +343,7 @@ class Explorer(ipywidgets.VBox):
     def _draw(self, _: object) -> None:
         if not self._quiet and self.view is not None and self.which.value in self.view.charts:
             self._picked = self.which.value
-            self.picture.value = to_svg(self.view.charts[self.which.value])
+            self.picture.value = self.view.charts[self.which.value].svg
 
 
 def error_text(message: str) -> str:

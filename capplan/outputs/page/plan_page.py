@@ -10,7 +10,6 @@ from capplan.answers.sums import cash, obligations, spend
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.book.tables.registry import TABLES
-from capplan.outputs.charts import to_svg
 from capplan.outputs.page.html import MemoPart, PageSection, TableBlock, render_page
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.all_questions import show_demand, show_pricing
@@ -56,7 +55,7 @@ def plan_page(
         str: HTML that needs nothing else.
     """
     scenario = plan.scenario
-    pictures = {name: to_svg(chart) for name, chart in view.charts.items()}
+    pictures = {name: chart.svg for name, chart in view.charts.items()}
     traced = words_of(figures_of_page_one(plan, book))
     linked = frozenset(traced["figure"])
     memo = [
@@ -213,8 +212,8 @@ def _demand_and_prices(plan: Plan, book: Book) -> list[PageSection]:
         if len(demand.details[name])
     ]
     return [
-        PageSection("Demand", demand.headline, [to_svg(chart) for chart in demand.charts.values()], rows),
-        PageSection("Prices", pricing.headline, [to_svg(chart) for chart in pricing.charts.values()], old),
+        PageSection("Demand", demand.headline, [chart.svg for chart in demand.charts.values()], rows),
+        PageSection("Prices", pricing.headline, [chart.svg for chart in pricing.charts.values()], old),
     ]
 
 

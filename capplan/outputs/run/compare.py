@@ -18,7 +18,6 @@ from capplan.book.book import Book, load_book
 from capplan.book.changes import Change
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError, ScenarioError
-from capplan.outputs.charts import to_svg
 from capplan.outputs.export.files import write_table
 from capplan.outputs.export.focus import planned_focus
 from capplan.outputs.lab.board_table import board_chart, measure_name, measure_text, scenario_text, what_changed, workbook_bytes
@@ -203,7 +202,7 @@ def _page(found: Comparison, columns: Mapping[str, Column]) -> str:
     )
     sections = [
         PageSection(
-            "Side by side", "", [to_svg(board_chart(list(columns.values()), currency))], [TableBlock(shown, shown=len(shown))], found.notes
+            "Side by side", "", [board_chart(list(columns.values()), currency).svg], [TableBlock(shown, shown=len(shown))], found.notes
         ),
         PageSection(
             "Signed before the next review",

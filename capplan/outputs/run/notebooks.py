@@ -12,7 +12,7 @@ from typing import Any
 from capplan.book.places import shipped
 from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError, ReportError, ScenarioError, nearest
-from capplan.outputs.loading import quickly
+from capplan.loading import quickly
 from capplan.outputs.run.folders import made, refused
 from capplan.scratch import scratch
 

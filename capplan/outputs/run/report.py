@@ -16,6 +16,7 @@ import pandas as pd
 from capplan.answers.finished_plan import Plan
 from capplan.answers.flips import find_flips
 from capplan.answers.gaps import gap_note, no_gaps, rank_gaps
+from capplan.answers.opened import leave_open
 from capplan.answers.placement import asked_book
 from capplan.answers.plan import quarterly_plan
 from capplan.answers.store import shared_answers
@@ -39,6 +40,7 @@ from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.all_questions import VIEWS, View, show_plan
 from capplan.outputs.views.bridges import LastPlan, budget_bridge, cost_bridge, driver_bridge, plan_bridge
 from capplan.outputs.views.demand_growth import growth_table
+from capplan.outputs.views.view import leave
 from capplan.outputs.workbook.workbook import write_workbook
 from capplan.questions.review import spend_of_focus
 from capplan.text import counted, duration_words
@@ -233,8 +235,8 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
         write_table(focus, draft / "focus.csv")
         for name, frame in (accounting_pack(plan, book, focus, last) | behind).items():
             write_table(frame, draft / "tables" / f"{name}.csv")
-        for name, chart in view.charts.items():
-            write_chart(chart, draft / "charts" / name)
+        for name, picture in view.charts.items():
+            write_chart(picture, draft / "charts" / name)
         asked = asked_book(book, scenario)
         gaps = no_gaps() if depth == "quick" else rank_gaps(asked, scenario, steps)
         flips = find_flips(asked, scenario, steps) if scenario.flip_search else None
@@ -244,6 +246,8 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
         (draft / "plan.html").write_text(plan_page(plan, book, view, gaps, flips, warnings, last), encoding="utf-8")
         if depth != "quick":
             steps("running the notebook")
+            leave_open(book)
+            leave(show_plan, book, scenario, view)
             run(out=draft / "plan.ipynb")
         steps.end()
         (draft / "run.json").write_text(
@@ -291,6 +295,8 @@ def answer_question(question: str, book_path: Path, values: Mapping[str, Any], o
     say(f"capplan: answering {question} for {book.name}")
     with shared_answers(), replaced_whole(target) as draft:
         view = VIEWS[question](book, scenario)
+        leave_open(book)
+        leave(VIEWS[question], book, scenario, view)
         for name, frame in {"answer": view.table, **view.details}.items():
             write_table(frame, draft / f"{name}.csv")
         run(out=draft / f"{question}.ipynb")

@@ -11,7 +11,6 @@ import pandas as pd
 from capplan.book.book import Book, load_book
 from capplan.errors import CapplanError
 from capplan.ingest import ingest
-from capplan.outputs.charts import to_svg
 from capplan.outputs.export.files import write_table
 from capplan.outputs.export.plain_workbook import plain_workbook
 from capplan.outputs.page.html import PageSection, TableBlock, render_page
@@ -84,7 +83,7 @@ def with_bills(book: Book, bills: Sequence[str]) -> Book:
 
 def review_page(name: str, view: View) -> str:
     """Render a review as one page that opens from disk."""
-    pictures = [to_svg(chart) for chart in view.charts.values()]
+    pictures = [chart.svg for chart in view.charts.values()]
     tables = view.details
 
     def block(key: str, caption: str = "", folded: bool = False) -> TableBlock:

@@ -23,12 +23,13 @@ from capplan.outputs.views.serving import show_serving
 from capplan.outputs.views.split import show_split
 from capplan.outputs.views.tour import show_band, show_contract, show_proof, show_waiting
 from capplan.outputs.views.training import show_training
-from capplan.outputs.views.view import View
+from capplan.outputs.views.view import View, once
 from capplan.records import word_list
 from capplan.text import counted, price, words
 from capplan.units import quarter_end, quarter_of, quarter_range
 
 
+@once
 def show_book(book: Book, scenario: Scenario) -> View:
     """Show what a book holds: its tables, its contracts, and what is missing."""
     book = book.with_changes(scenario.changes)
@@ -79,6 +80,7 @@ def show_book(book: Book, scenario: Scenario) -> View:
     return View(headline, pictures, table, float(ending), "contracts ending", ("horizon_quarters", "first_quarter"), book.notes, telling=1)
 
 
+@once
 def show_pricing(book: Book, scenario: Scenario) -> View:
     """Show what an accelerator-hour really costs under each term."""
     book = book.with_changes(scenario.changes)

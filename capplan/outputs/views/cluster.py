@@ -10,7 +10,7 @@ from capplan.answers.plan import headroom_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.views.view import View
+from capplan.outputs.views.view import View, once
 from capplan.questions.cluster import CapacityCurve, Headroom, Schedule
 from capplan.records import word_list
 from capplan.text import duration_words, words
@@ -25,6 +25,7 @@ FIELDS = word_list(
 STEPS = 400
 
 
+@once
 def show_cluster(book: Book, scenario: Scenario) -> View:
     """Show how long jobs wait, and the smallest cluster that meets the delay target."""
     book = book.with_changes(scenario.changes)

@@ -9,7 +9,7 @@ from capplan.answers.placement import asked_book
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.views.view import View
+from capplan.outputs.views.view import View, once
 from capplan.questions.crossover import Crossover
 from capplan.records import word_list
 from capplan.text import money, words
@@ -21,6 +21,7 @@ FIELDS = word_list(
 )
 
 
+@once
 def show_crossover(book: Book, scenario: Scenario) -> View:
     """Show whether, from which volume and from when on hosting a model is cheaper than calling an API."""
     book = asked_book(book, scenario)

@@ -12,7 +12,7 @@ from capplan.book.scenario import Scenario
 from capplan.errors import ScenarioError, nearest
 from capplan.outputs import charts
 from capplan.outputs.views.demand_growth import growth_picture, growth_table
-from capplan.outputs.views.view import View
+from capplan.outputs.views.view import View, once
 from capplan.questions.demand import Backtest, Forecast
 from capplan.questions.demand.accuracy import FINOPS_BANDS
 from capplan.questions.demand.forecast_demand import growth_of
@@ -35,6 +35,7 @@ COLUMNS = {
 }
 
 
+@once
 def show_demand(book: Book, scenario: Scenario) -> View:
     """Show how much work will come, how sure that is, and how good such forecasts were."""
     book = asked_book(book, scenario)

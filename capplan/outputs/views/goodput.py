@@ -10,7 +10,7 @@ from capplan.book.book import Book
 from capplan.book.scenario import GoodputAssumptions, Scenario
 from capplan.errors import CapplanError, nearest
 from capplan.outputs import charts
-from capplan.outputs.views.view import View
+from capplan.outputs.views.view import View, once
 from capplan.questions.goodput import (
     failure_rates,
     lost_time,
@@ -54,6 +54,7 @@ DISCOUNTS = (0.1, 0.25, 0.4, 0.55, 0.7)
 SIMULATED_RUNS, SIMULATED_HOURS = 40, 720.0
 
 
+@once
 def show_goodput(book: Book, scenario: Scenario) -> View:
     """Show how much of a paid hour is progress, what an hour of progress costs, and when spot stops paying."""
     book = book.with_changes(scenario.changes)

@@ -9,7 +9,7 @@ from capplan.answers.placement import diagnosis_of, guide_of, placement_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.views.view import View
+from capplan.outputs.views.view import View, once
 from capplan.questions.placement import Placement, as_training_runs, demand_by_stage, egress
 from capplan.records import word_list
 from capplan.text import words
@@ -26,6 +26,7 @@ ROWS = 24
 TASKS = 60
 
 
+@once
 def show_placement(book: Book, scenario: Scenario) -> View:
     """Show the schedule of the book's tasks on its nodes."""
     book = book.with_changes(scenario.changes)

@@ -15,7 +15,7 @@ from capplan.outputs import charts
 from capplan.outputs.views.capacity_charts import capacity_chart, contract_chart
 from capplan.outputs.views.decision_tables import decisions
 from capplan.outputs.views.plan_tables import in_plain_words
-from capplan.outputs.views.view import View
+from capplan.outputs.views.view import View, once
 from capplan.questions.procurement.work.accelerators_needed import accelerators_needed
 from capplan.records import word_list
 from capplan.text import money, words
@@ -28,6 +28,7 @@ FIELDS = word_list(
 )
 
 
+@once
 def show_procurement(book: Book, scenario: Scenario) -> View:
     """Show what to buy each quarter, and what the alternatives would have cost."""
     book = asked_book(book, scenario)
@@ -145,6 +146,7 @@ def _cost_chart(costs: pd.DataFrame) -> Any:
     )
 
 
+@once
 def show_plan(book: Book, scenario: Scenario) -> View:
     """Show the plan: decisions to sign, capacity, costs and alternatives."""
     plan = quarterly_plan(book, scenario)

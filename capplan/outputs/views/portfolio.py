@@ -10,7 +10,7 @@ from capplan.answers.portfolio import portfolio_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.views.view import View
+from capplan.outputs.views.view import View, once
 from capplan.questions.portfolio import Portfolio
 from capplan.records import word_list
 from capplan.text import money, words
@@ -18,6 +18,7 @@ from capplan.text import money, words
 KEY = ["accelerator", "geography"]
 
 
+@once
 def show_portfolio(book: Book, scenario: Scenario) -> View:
     """Show how much of each pool's load to reserve, and on which terms."""
     book = asked_book(book, scenario)

@@ -12,7 +12,7 @@ from capplan.book.book import Book
 from capplan.book.scenario import ReviewAssumptions, Scenario
 from capplan.errors import CapplanError, ScenarioError, nearest
 from capplan.outputs import charts
-from capplan.outputs.views.view import View
+from capplan.outputs.views.view import View, once
 from capplan.questions.review import Review
 from capplan.questions.review.bridge import DRIVERS
 from capplan.questions.review.portfolio_review import portfolio_verdicts
@@ -23,6 +23,7 @@ from capplan.units import quarter_of
 FIELDS = ("reviewed_driver", "reviewed_team", "reviewed_quarter", "worth_a_word_share", "forecast_error_share")
 
 
+@once
 def show_review(book: Book, scenario: Scenario) -> View:
     """Show what moved spend from the accepted plan to the bill, by driver, and how well the plan's forecast held."""
     book = book.with_changes(scenario.changes)

@@ -9,7 +9,7 @@ from capplan.book.book import Book
 from capplan.book.scenario import ScalingAssumptions as Assumptions
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.views.view import View
+from capplan.outputs.views.view import View, once
 from capplan.questions.scaling import ScalingFit, fit_scaling
 from capplan.text import number_text
 
@@ -19,6 +19,7 @@ LAWS = {"usl": "Universal Scalability Law", "amdahl": "Amdahl's law", "gustafson
 TIMES = {"seconds": "a second", "minutes": "a minute", "hours": "an hour", "days": "a day"}
 
 
+@once
 def show_scaling(book: Book, scenario: Scenario) -> View:
     """Show what one more accelerator really adds."""
     book = book.with_changes(scenario.changes)

@@ -9,7 +9,7 @@ from capplan.answers.serving import serving_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
-from capplan.outputs.views.view import View
+from capplan.outputs.views.view import View, once
 from capplan.questions.serving import Serving
 from capplan.questions.serving.staffing import held_seconds
 from capplan.records import word_list
@@ -26,6 +26,7 @@ MONTHS_PER_FOUR_WEEKS = 28 / (365.25 / 12)
 COMPONENT_NAMES = {"busy": "Accelerators at work", "headroom": "Headroom", "spare": "Spare replicas", "api": "API"}
 
 
+@once
 def show_serving(book: Book, scenario: Scenario) -> View:
     """Show how many accelerators serve the traffic within its latency target, and what can be saved before hardware."""
     book = book.with_changes(scenario.changes)

@@ -8,7 +8,7 @@ from capplan.answers.split import split_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario, SplitAssumptions
 from capplan.outputs import charts
-from capplan.outputs.views.view import View
+from capplan.outputs.views.view import View, once
 from capplan.questions.split import Split
 from capplan.records import word_list
 from capplan.text import duration_words, money
@@ -24,6 +24,7 @@ NAMES = {"separate": "Two separate clusters", "shared": "One shared pool", "lend
 DRAWN = pd.Timedelta(days=7)
 
 
+@once
 def show_split(book: Book, scenario: Scenario) -> View:
     """Show whether training and inference should stay apart, share one pool, or lend idle inference nodes with reclaim."""
     book = book.with_changes(scenario.changes)

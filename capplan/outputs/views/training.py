@@ -9,7 +9,7 @@ from capplan.answers.training import training_of
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario, TrainingAssumptions
 from capplan.outputs import charts
-from capplan.outputs.views.view import View
+from capplan.outputs.views.view import View, once
 from capplan.questions.training import RunStudy
 from capplan.records import word_list
 from capplan.text import money, words
@@ -52,6 +52,7 @@ SHOWN = {
 }
 
 
+@once
 def show_training(book: Book, scenario: Scenario) -> View:
     """Show what a training run needs: machines, days, money, memory; and what else would do the job."""
     book = book.with_changes(scenario.changes)

@@ -2,13 +2,16 @@
 
 import html
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
 
 import pandas as pd
 
-from capplan.outputs import charts
+from capplan.answers.store import hand_on, handed_on, key_of
+from capplan.book.book import Book
+from capplan.book.scenario import Scenario
+from capplan.outputs.charts import Picture
 from capplan.text import counted, readable
 
 #: Classes that keep mathematics away: MathJax 2 (nbconvert's pages) knows the first, MathJax 3 and 4 (JupyterLab, Notebook, Voila) the
@@ -67,6 +70,26 @@ def _shown(table: pd.DataFrame) -> Shown:
 MOST_CONTROLS = 8
 
 
+def once(show: Callable[[Book, Scenario], "View"]) -> Callable[[Book, Scenario], "View"]:
+    """Let a question's view come from the process that has made it, where a run has handed it on (see `leave`)."""
+
+    @wraps(show)
+    def shown(book: Book, scenario: Scenario) -> View:
+        found = handed_on(_key(show.__name__, book, scenario))
+        return show(book, scenario) if found is None else found
+
+    return shown
+
+
+def leave(show: Callable[[Book, Scenario], "View"], book: Book, scenario: Scenario, view: "View") -> None:
+    """Leave a view, as far as it is drawn, to the notebook of this run."""
+    hand_on(_key(show.__name__, book, scenario), view)
+
+
+def _key(name: str, book: Book, scenario: Scenario) -> str:
+    return key_of(name, book, tuple(book.digests), scenario)
+
+
 @dataclass(frozen=True)
 class View:
     """What a person sees of an answer.
@@ -87,7 +110,7 @@ class View:
     """
 
     headline: str
-    charts: Mapping[str, Any]
+    charts: Mapping[str, Picture]
     table: pd.DataFrame
     value: float
     unit: str
@@ -100,7 +123,7 @@ class View:
     telling: int = MOST_CONTROLS
 
     @property
-    def chart(self) -> Any:
+    def chart(self) -> Picture:
         """The main chart."""
         return next(iter(self.charts.values()))
 
@@ -115,7 +138,7 @@ class View:
 
     def _repr_html_(self) -> str:
         """Show headline, charts and notes in a notebook: images and text, no script, all text escaped."""
-        pictures = [f"<div>{charts.to_image(chart)}</div>" for chart in self.charts.values()]
+        pictures = [f"<div>{chart._repr_html_()}</div>" for chart in self.charts.values()]
         first, rest = "".join(pictures[: self.charts_in_view]), pictures[self.charts_in_view :]
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
         return as_it_stands(

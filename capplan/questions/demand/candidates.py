@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from capplan.loading import quickly
 from capplan.questions.demand.selection import Forecaster
 
 Array = np.ndarray
@@ -32,7 +33,7 @@ def level_candidates(window: int, season: int | None = None) -> dict[str, Foreca
         window: Periods that the window mean looks back.
         season: Periods in a yearly cycle, where the history holds two of them.
     """
-    from statsforecast import models as m
+    m = quickly("statsforecast.models")
 
     seasonal = {"seasonal naive": _seasonal_naive(season), "mstl": mstl(season)} if season else {}
     return seasonal | {
@@ -53,7 +54,7 @@ def mstl(season: int) -> Forecaster:
     Source: Bandara, Hyndman and Bergmeir, MSTL: a seasonal-trend decomposition algorithm for time series with multiple seasonal patterns,
         2021.
     """
-    from statsforecast import models as m
+    m = quickly("statsforecast.models")
 
     return from_statsforecast(lambda: m.MSTL(season, trend_forecaster=m.AutoETS(model="ZZN")), 2 * season + 1)
 
@@ -81,7 +82,7 @@ def rate_candidates(window: int) -> dict[str, Forecaster]:
     Args:
         window: Periods that the window mean looks back.
     """
-    from statsforecast import models as m
+    m = quickly("statsforecast.models")
 
     return {
         "mean": from_statsforecast(m.HistoricAverage, 1),
@@ -110,7 +111,7 @@ def seasonal_candidates(seasons: tuple[int, ...], size: int) -> dict[str, Foreca
     found["seasonal profile and local level"] = _profile(long)
     found[f"mean of seven seasons {seasons[0]}"] = _seasonal_mean(seasons[0], 7)
     if long <= 24:
-        from statsforecast import models as m
+        m = quickly("statsforecast.models")
 
         found |= {
             "naive": from_statsforecast(m.Naive, 1),
@@ -171,13 +172,13 @@ def seasonal_autoregression(lags: Array) -> Forecaster:
 
 
 def _seasonal_naive(season: int) -> Forecaster:
-    from statsforecast import models as m
+    m = quickly("statsforecast.models")
 
     return from_statsforecast(lambda: m.SeasonalNaive(season), season)
 
 
 def _seasonal_mean(season: int, cycles: int) -> Forecaster:
-    from statsforecast import models as m
+    m = quickly("statsforecast.models")
 
     def forecast(values: Array, horizon: int) -> Array:
         window = min(cycles, len(values) // season)
@@ -214,6 +215,6 @@ def _adjusted(season: int, model: Forecaster) -> Forecaster:
 
 def _profile(season: int) -> Forecaster:
     """Add the season to an exponentially smoothed level."""
-    from statsforecast import models as m
+    m = quickly("statsforecast.models")
 
     return _adjusted(season, from_statsforecast(m.SimpleExponentialSmoothingOptimized))

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from capplan.loading import quickly
 from capplan.questions.demand.growth_kinds import (
     AHEAD,
     COMBINATIONS,
@@ -139,12 +140,14 @@ def _theta(values: Array, ahead: int, periods_per_year: float) -> Array | None:
     Source: Fiorucci, Pellegrini, Louzada, Petropoulos and Koehler, Models for optimising the theta method and their relationship to state
         space models, IJF 2016, after Assimakopoulos and Nikolopoulos, IJF 2000 (best of the M3 competition).
     """
-    from statsforecast.models import DynamicOptimizedTheta
-
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            said = np.asarray(DynamicOptimizedTheta(season_length=round(periods_per_year)).forecast(y=values, h=ahead)["mean"])
+            said = np.asarray(
+                quickly("statsforecast.models")
+                .DynamicOptimizedTheta(season_length=round(periods_per_year))
+                .forecast(y=values, h=ahead)["mean"]
+            )
     except Exception:  # statsforecast raises bare Exception on series its models cannot take
         return None
     return said if np.isfinite(said).all() else None

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from capplan.questions.review.spend_rows import USE
-from capplan.records import records
 
 #: Drivers in the order in which they are taken; each is measured with those before it at what came and those after it as planned.
 DRIVERS = {
@@ -27,7 +26,9 @@ DRIVERS = {
 #: Steps below this amount are left out of a bridge: all of them together are less than half a cent.
 CENT_SHARE = 2e-4
 COLUMNS = ["month", "driver", "provider", "accelerator", "contract_id", "workload", "amount"]
-POOL = ["provider", "accelerator"]
+#: What is compared with one another: a month's pool of machines, and a month's provider.
+POOL, PROVIDER = ["month", "provider", "accelerator"], ["month", "provider"]
+Ratios = Mapping[tuple[pd.Timestamp, str], float]
 
 
 def variance_bridge(
@@ -64,35 +65,31 @@ def variance_bridge(
         frame.assign(kind=frame["kind"].mask(frame["kind"].eq("agreement") & ~frame["provider"].isin(tell), "other"))
         for frame in (planned, actual)
     )
-    ratios = _ratios(work)
-    parts: list[pd.DataFrame] = []
     never_billed = set(_charged(planned)) - set(_charged(actual))
-    for month in sorted(set(planned["month"]) | set(actual["month"])):
-        mine, theirs = planned[planned["month"] == month], actual[actual["month"] == month]
-        silent = _charged(mine).isin(never_billed)
-        rows = [
-            _rows("not_billed", mine[silent], -mine.loc[silent, "amount"]),
-            _rows("unmapped", theirs[theirs["kind"] == "unmapped"], theirs.loc[theirs["kind"] == "unmapped", "amount_at_plan_rates"]),
-            _rows("currency", theirs, theirs["amount"] - theirs["amount_at_plan_rates"]),
-            *_month(_as_billed(mine[~silent], theirs), theirs[theirs["kind"] != "unmapped"], ratios.get(month, {}), prices),
-        ]
-        parts += [part.assign(month=month) for part in rows if len(part)]
+    silent, unmapped = _charged(planned).isin(never_billed), actual["kind"] == "unmapped"
+    parts = [
+        _rows("not_billed", planned[silent], -planned.loc[silent, "amount"]),
+        _rows("unmapped", actual[unmapped], actual.loc[unmapped, "amount_at_plan_rates"]),
+        _rows("currency", actual, actual["amount"] - actual["amount_at_plan_rates"]),
+        *_billed_months(_as_billed(planned[~silent], actual), actual[~unmapped], _ratios(work), prices),
+    ]
+    parts = [part for part in parts if len(part)]
     if not parts:
         return pd.DataFrame(columns=COLUMNS).astype({"month": "datetime64[ns]", "amount": "float64"})
     table = pd.concat(parts, ignore_index=True).groupby(COLUMNS[:-1], as_index=False, sort=True)["amount"].sum()
     return table[table["amount"].abs() > 1e-9].reset_index(drop=True)
 
 
-def _ratios(work: pd.DataFrame) -> dict[pd.Timestamp, dict[str, float]]:
+def _ratios(work: pd.DataFrame) -> Ratios:
     """Return the work that came over the work planned by month and workload; infinite for work that was not planned."""
-    found: dict[pd.Timestamp, dict[str, float]] = {}
-    for row in records(work):
-        if pd.isna(row["actual"]) or pd.isna(row["planned"]):
-            continue
-        if row["planned"] > 0 or row["actual"] > 0:
-            ratio = row["actual"] / row["planned"] if row["planned"] > 0 else np.inf
-            found.setdefault(row["month"], {})[str(row["workload"])] = float(ratio)
-    return found
+    known = work[work["actual"].notna() & work["planned"].notna() & ((work["planned"] > 0) | (work["actual"] > 0))]
+    ratio = (known["actual"] / known["planned"].where(known["planned"] > 0)).fillna(np.inf).astype(float)
+    return dict(zip(zip(known["month"], known["workload"].astype(str), strict=True), ratio, strict=True))
+
+
+def _keys(frame: pd.DataFrame, names: list[str]) -> pd.MultiIndex:
+    """Return what names a row's place among those it is compared with."""
+    return pd.MultiIndex.from_frame(frame[names])
 
 
 def _charged(spend: pd.DataFrame) -> pd.Series:
@@ -101,50 +98,47 @@ def _charged(spend: pd.DataFrame) -> pd.Series:
 
 
 def _rows(driver: str, about: pd.DataFrame, amounts: pd.Series) -> pd.DataFrame:
-    named = about.reindex(columns=["provider", "accelerator", "contract_id", "workload"]).fillna("")
-    return named.assign(driver=driver, amount=amounts.astype(float))
+    named = about.reindex(columns=["month", "provider", "accelerator", "contract_id", "workload"])
+    return named.fillna(dict.fromkeys(named.columns[1:], "")).assign(driver=driver, amount=amounts.astype(float))
 
 
 def _as_billed(planned: pd.DataFrame, actual: pd.DataFrame) -> pd.DataFrame:
-    """Put planned rows into the detail that the bill has: where it tells no unused part, all that is held counts as used."""
-    silent = set(map(tuple, actual.loc[actual["kind"] == "committed", POOL].to_numpy())) - set(
-        map(tuple, actual.loc[actual["kind"] == "unused", POOL].to_numpy())
-    )
-    planned_unused = planned["kind"].eq("unused") & pd.Series(
-        [pair in silent for pair in zip(*(planned[name] for name in POOL), strict=True)], planned.index
-    )
-    told = planned_unused & _tells_use(planned, actual)
-    return planned.assign(kind=planned["kind"].mask(planned_unused & ~told, "committed"))
+    """Put planned rows into the detail that the bill has: where it tells no unused part, all that is held counts as used.
+
+    A provider that tells use from waste anywhere in a month's bill tells by silence that nothing was unused: that is good news.
+    """
+    committed, unused = (_keys(actual[actual["kind"] == kind], POOL) for kind in ("committed", "unused"))
+    pools = _keys(planned, POOL)
+    silent = planned["kind"].eq("unused") & pools.isin(committed) & ~pools.isin(unused)
+    told = _keys(planned, PROVIDER).isin(_keys(actual[actual["kind"] == "unused"], PROVIDER))
+    return planned.assign(kind=planned["kind"].mask(silent & ~told, "committed"))
 
 
-def _tells_use(planned: pd.DataFrame, actual: pd.DataFrame) -> pd.Series:
-    """Tell for which rows the provider tells use from waste anywhere in its bill: there, nothing unused is good news, not silence."""
-    return planned["provider"].isin(set(actual.loc[actual["kind"] == "unused", "provider"]))
-
-
-def _month(
-    planned: pd.DataFrame, actual: pd.DataFrame, ratios: Mapping[str, float], prices: Mapping[tuple[str, str], float]
+def _billed_months(
+    planned: pd.DataFrame, actual: pd.DataFrame, ratios: Ratios, prices: Mapping[tuple[str, str], float]
 ) -> list[pd.DataFrame]:
-    """Return the rows of one month; its steps follow the docstring of `variance_bridge`."""
+    """Return what moved spend that is planned and billed; the steps follow the docstring of `variance_bridge`."""
     use, came = planned[planned["kind"].isin(USE)], actual[actual["kind"].isin(USE)]
-    blind = set(map(tuple, came.loc[came["hours"].isna(), POOL].to_numpy())) | set(
-        map(tuple, use.loc[use["hours"].isna() & (use["amount"] != 0), POOL].to_numpy())
-    )
-    unseen = [pair in blind for pair in zip(*(use[name] for name in POOL), strict=True)]
-    hidden = [pair in blind for pair in zip(*(came[name] for name in POOL), strict=True)]
+    # pools of which one side tells amounts alone
+    blind = _keys(came[came["hours"].isna()], POOL).append(_keys(use[use["hours"].isna() & (use["amount"] != 0)], POOL))
     found, use = _work_steps(use, ratios)
-    dark = use[np.array(unseen, dtype=bool)]
-    found += [_rows("price", dark, -dark["amount"]), _rows("price", came[hidden], came.loc[hidden, "amount_at_plan_rates"])]
-    use, came = use[~np.array(unseen, dtype=bool)], came[~np.array(hidden, dtype=bool)]
-    total, hours = float(use["hours"].sum()), float(came["hours"].sum())
-    unplanned = [name for name, ratio in ratios.items() if np.isinf(ratio)]
-    if total > 0 and hours > 0:
-        scale = hours / total
-        found.append(_rows("efficiency", use, use["amount"] * (scale - 1)))
-        found += _pool_steps(use.assign(hours=use["hours"] * scale, amount=use["amount"] * scale), came, prices)
-    else:
-        driver = "new" if unplanned else "mix"
-        found += [_rows("efficiency", use, -use["amount"]), _rows(driver, came, came["amount_at_plan_rates"])]
+    unseen, hidden = _keys(use, POOL).isin(blind), _keys(came, POOL).isin(blind)
+    found += [
+        _rows("price", use[unseen], -use.loc[unseen, "amount"]),
+        _rows("price", came[hidden], came.loc[hidden, "amount_at_plan_rates"]),
+    ]
+    use, came = use[~unseen], came[~hidden]
+    total, hours = (frame.groupby("month")["hours"].sum() for frame in (use, came))
+    scale = hours[hours > 0] / total[total > 0].reindex(hours[hours > 0].index)
+    scales = use["month"].map(scale)
+    found.append(_rows("efficiency", use, use["amount"] * (scales.fillna(0.0) - 1)))
+    alone = ~came["month"].isin(scale.dropna().index)
+    unplanned = {month for (month, _), ratio in ratios.items() if np.isinf(ratio)}
+    for driver, chosen in (("new", alone & came["month"].isin(unplanned)), ("mix", alone & ~came["month"].isin(unplanned))):
+        found.append(_rows(driver, came[chosen], came.loc[chosen, "amount_at_plan_rates"]))
+    both = scales.notna()
+    scaled = use[both].assign(hours=use.loc[both, "hours"] * scales[both], amount=use.loc[both, "amount"] * scales[both])
+    found += _pool_steps(scaled, came[~alone], prices)
     sides = [(planned, -1.0, "amount"), (actual, 1.0, "amount_at_plan_rates")]
     found += [
         _rows(kind, frame[frame["kind"] == kind], sign * frame.loc[frame["kind"] == kind, column])
@@ -154,9 +148,9 @@ def _month(
     return [*found, *_others(planned, actual[actual["kind"] == "other"], ratios)]
 
 
-def _work_steps(use: pd.DataFrame, ratios: Mapping[str, float]) -> tuple[list[pd.DataFrame], pd.DataFrame]:
+def _work_steps(use: pd.DataFrame, ratios: Ratios) -> tuple[list[pd.DataFrame], pd.DataFrame]:
     """Bring planned rows to the work that came."""
-    ratio = use["workload"].map(dict(ratios)).fillna(1.0).astype(float)
+    ratio = pd.Series([ratios.get(pair, 1.0) for pair in zip(use["month"], use["workload"], strict=True)], use.index, dtype=float)
     change = use["amount"] * (ratio - 1)
     ended = ratio == 0
     found = [_rows("ended", use[ended], change[ended]), _rows("volume", use[~ended], change[~ended])]
@@ -194,19 +188,23 @@ def _pool_steps(use: pd.DataFrame, came: pd.DataFrame, prices: Mapping[tuple[str
     return found
 
 
-def _others(planned: pd.DataFrame, actual: pd.DataFrame, ratios: Mapping[str, float]) -> list[pd.DataFrame]:
+def _others(planned: pd.DataFrame, actual: pd.DataFrame, ratios: Ratios) -> list[pd.DataFrame]:
     """Return what else moved: the work of model APIs as volume, the rest by provider, as price where it is all about work."""
     found, scaled = _work_steps(planned[planned["kind"] == "other"], ratios)
-    by_work = scaled.groupby("provider")["workload"].agg(lambda names: bool((names != "").all()))
+    named = scaled["workload"].ne("").groupby([scaled[name] for name in PROVIDER]).all()
+    known, by_work = _keys(planned, PROVIDER), named[named].index
     rows = []
     for frame, sign, column in ((scaled, -1.0, "amount"), (actual, 1.0, "amount_at_plan_rates")):
-        unknown = ~frame["provider"].isin(set(planned["provider"]))
-        rest = ~frame["provider"].map(by_work).eq(True) & ~unknown
+        keys = _keys(frame, PROVIDER)
+        unknown = ~keys.isin(known)
+        rest = ~keys.isin(by_work) & ~unknown
         rows += [
             _rows(driver, frame[chosen], sign * frame.loc[chosen, column]) for driver, chosen in (("unmapped", unknown), ("other", rest))
         ]
-    users = scaled[scaled["provider"].map(by_work).eq(True)].groupby(["provider", "workload"], as_index=False)["amount"].sum()
-    total = users.groupby("provider")["amount"].transform("sum")
-    came = users["provider"].map(actual.groupby("provider")["amount_at_plan_rates"].sum()).fillna(0.0)
-    part = (users["amount"] / total.where(total != 0)).fillna(1 / users.groupby("provider")["workload"].transform("size"))
+    users = scaled[_keys(scaled, PROVIDER).isin(by_work)].groupby([*PROVIDER, "workload"], as_index=False)["amount"].sum()
+    by_provider = users.groupby(PROVIDER)
+    total = by_provider["amount"].transform("sum")
+    billed = actual.groupby(PROVIDER)["amount_at_plan_rates"].sum()
+    came = billed.reindex(_keys(users, PROVIDER)).fillna(0.0).to_numpy()
+    part = (users["amount"] / total.where(total != 0)).fillna(1 / by_provider["workload"].transform("size"))
     return [*found, *rows, _rows("price", users, (came - total) * part)]
