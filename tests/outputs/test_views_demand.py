@@ -70,9 +70,10 @@ def test_a_misspelt_workload_names_the_nearest(book, scenario):
         show_demand(book, scenario.replaced(shown_workloads=("chatt",)))
 
 
-def test_events_and_quantiles_neither_fit_nor_test_anew(book, scenario, view, monkeypatch):
+def test_events_and_quantiles_neither_fit_nor_test_anew(book, scenario, monkeypatch):
+    show_demand(book, scenario)
     calls = []
-    monkeypatch.setattr(fitting, "fit_level", lambda history: calls.append("fit"))
+    monkeypatch.setattr(fitting, "fit_level", lambda *_: calls.append("fit"))
     monkeypatch.setattr(answers_demand, "backtest_demand", lambda *_: calls.append("test"))
     for change in ({"event_strength": 2.0}, {"shown_quantile": "P75"}, {"shown_workloads": ("chat",)}, {"horizon_quarters": 2}):
         show_demand(book, scenario.replaced(**change))

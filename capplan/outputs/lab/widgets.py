@@ -1,26 +1,18 @@
 """What a notebook lays out for a person to move: loaded where somebody is there, and nothing elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs.lab.given import somebody_is_there
 from capplan.outputs.views.view import View
 
-if TYPE_CHECKING:
-    from capplan.outputs.lab.board import Board
-    from capplan.outputs.lab.explore import Explorer
-
 Show = Callable[[Book, Scenario], View]
 First = Callable[[Book, Scenario], View | None]
 
 
-def explore(
-    show: Show, book: Book, scenario: Scenario, *, fields: Sequence[str] | None = None, first: First | None = None
-) -> Explorer | None:
+def explore(show: Show, book: Book, scenario: Scenario, *, fields: Sequence[str] | None = None, first: First | None = None) -> Any:
     """Answer what changes if an assumption changes: put controls around a view.
 
     Args:
@@ -41,8 +33,8 @@ def explore(
     return Explorer(show, book, scenario, fields, first=first)
 
 
-def meeting(book: Book, scenario: Scenario) -> Board | None:
-    """Answer what a meeting asks: put the cards and their answers under the plan; None where nobody is there to click."""
+def meeting(book: Book, scenario: Scenario) -> Any:
+    """Answer what a meeting asks: put the cards and their answers, a `Board`, under the plan; None where nobody is there to click."""
     if not somebody_is_there():
         return None
     from capplan.outputs.lab.board import Board
