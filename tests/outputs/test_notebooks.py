@@ -42,7 +42,8 @@ def test_headless_run_says_what_the_view_says(question, tmp_path):
     assert html.escape(found.view.headline) in shown
     assert "data:image/svg+xml;base64," in shown
     book = load_book(BOOK)
-    assert VIEWS[question](book, book.scenario_with(**SHORT)).headline == found.view.headline
+    computed_anew = VIEWS[question].__wrapped__
+    assert computed_anew(book, book.scenario_with(**SHORT)).headline == found.view.headline
 
 
 @pytest.mark.slow
