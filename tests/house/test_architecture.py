@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -32,11 +33,29 @@ def test_views_load_neither_what_only_some_answers_need_nor_what_no_chart_needs(
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
+def test_forecasts_load_nothing_that_no_forecast_here_needs():
+    code = (
+        "import sys, numpy; from capplan.questions.demand.growth import _theta; assert _theta(numpy.arange(1.0, 49.0), 12, 12) is not None;"
+        " print([m for m in ('statsforecast', 'dask.dataframe', 'formulaic') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "['statsforecast']"
+
+
+def test_a_headless_notebook_loads_no_widgets():
+    code = (
+        "import sys; from capplan import check_parameters, explore, meeting, open_book, show_plan; assert meeting(None, None) is None;"
+        " print([m for m in ('ipywidgets', 'lark', 'openai', 'altair') if m in sys.modules])"
+    )
+    headless = {**os.environ, "CAPPLAN_HEADLESS": "1"}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=headless)
+    assert ran.stdout.strip() == "[]"
+
+
 def test_what_checks_json_is_loaded_without_the_grammar_of_addresses():
     code = (
         "import sys, capplan.outputs.charts as charts; from capplan.outputs.run.notebooks import asked_by, notebook_of;"
         " from capplan.outputs.charts.altair_quickly import alt; alt.Chart; asked_by(notebook_of('plan'));"
-        " print([m for m in ('altair', 'nbformat', 'jsonschema', 'rfc3987_syntax') if m in sys.modules])"
+        " print([m for m in ('altair', 'nbformat', 'jsonschema', 'rfc3987_syntax', 'rfc3986_validator') if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     assert found == "['altair', 'nbformat', 'jsonschema']"
