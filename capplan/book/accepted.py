@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from capplan.errors import CapplanError
-from capplan.inert import active
+from capplan.inert import read_table
 
 #: Columns of planned spend and of planned work, as reports write them.
 SPEND_COLUMNS = ("month", "provider", "accelerator", "contract_id", "workload", "kind", "hours", "amount", "amount_at_plan_rates")
@@ -89,7 +89,7 @@ def _signed(folder: Path) -> pd.DataFrame:
     table = pd.DataFrame(columns=["firm", *SIGNED_COLUMNS])
     if path is not None:
         try:
-            table = pd.read_csv(path, parse_dates=["starts"]).map(active).reindex(columns=table.columns)
+            table = read_table(path, parse_dates=["starts"]).reindex(columns=table.columns)
         except (OSError, ValueError, UnicodeDecodeError) as error:
             raise CapplanError(f"{path} cannot be read: {error}") from error
     return table[table["firm"].astype(str) == "True"].reset_index(drop=True)[list(SIGNED_COLUMNS)]
@@ -101,7 +101,7 @@ def _table(folder: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
     if path is None:
         raise CapplanError(f"{folder} has no {name}.csv, which a review needs: make the plan again with this version, and accept it")
     try:
-        table = pd.read_csv(
+        table = read_table(
             path, keep_default_na=False, na_values={name: [""] for name in columns if name not in TEXTS}, parse_dates=["month"]
         )
     except (OSError, ValueError, UnicodeDecodeError) as error:
@@ -109,8 +109,4 @@ def _table(folder: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
     missing = [column for column in columns if column not in table]
     if missing:
         raise CapplanError(f"{path} lacks {', '.join(missing)}: it was not written by a plan, or was changed since")
-    return (
-        table[list(columns)]
-        .map(active)
-        .astype({column: "object" if column in TEXTS else "float64" for column in columns if column != "month"})
-    )
+    return table[list(columns)].astype({column: "object" if column in TEXTS else "float64" for column in columns if column != "month"})

@@ -49,6 +49,8 @@ line. A book needs only the tables of the questions it asks; a usage file and a 
 - Money is in US dollars. A name ends with its unit: `_usd`, `_usd_per_hour`, `_gib`, `_kw`, `_days`. A ratio ends with `_share` and lies
   between 0 and 1.
 - `true` and `false` for yes and no. An empty cell means *not stated*, never zero.
+- A text that a spreadsheet would run as a formula (it begins with `=`, `+`, `-`, `@` or a control character) stands behind an apostrophe
+  in every CSV file that capplan writes; whatever capplan reads again has it taken off, and other readers must do the same.
 - A *region* of demand is a geography (`us`, `eu`, `apac`, ...), a provider's own region, or `any`.
 - `book.yaml` holds `name`, `description` and any assumption of the last chapter that the book overrides, as `name: value`.
 

@@ -12,6 +12,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -434,6 +435,21 @@ def test_a_clock_that_goes_back_neither_keeps_litter_nor_loses_what_is_held(tmp_
         record_run(tmp_path, {"event": "success"})
     assert (target / "a").read_text() == "two"
     assert len((tmp_path / "history.csv").read_text().splitlines()) == 3
+
+
+def test_of_two_who_want_the_same_folder_one_waits_for_the_other(tmp_path):
+    through = Event()
+
+    def second():
+        with scratch.in_turn(tmp_path):
+            through.set()
+
+    with scratch.in_turn(tmp_path):
+        waiting = Thread(target=second)
+        waiting.start()
+        assert not through.wait(0.2)
+    waiting.join(60)
+    assert through.is_set()
 
 
 # ---------------------------------------------------------------- the solver

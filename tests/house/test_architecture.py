@@ -133,6 +133,15 @@ def test_questions_read_no_clock_and_no_files():
             assert owner != "time" or name == "perf_counter", f"{path.name}:{node.lineno}"
 
 
+def test_tables_that_were_written_are_read_where_their_texts_become_what_they_were():
+    own = {"inert.py", "reader.py"}
+    for path in MODULES:
+        for name, node in _calls(path):
+            assert name != "read_csv" or path.name in own or "ingest" in path.parts, (
+                f"{path.name}:{node.lineno}: take capplan.inert.read_table"
+            )
+
+
 def test_rows_are_read_by_records_alone():
     """What pandas does for it takes up to fifty times as long on the small tables of a book."""
     for path in MODULES:

@@ -64,6 +64,14 @@ def table(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(("format", "make"), [("requests", requests), ("focus", invoice), ("slurm", queue), ("jobs", table)])
+def test_a_folder_covers_the_time_of_all_its_files(tmp_path, format, make):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    alone = [ingest(format, part).period for part in halves(make(tmp_path), folder)]
+    assert ingest(format, folder).period == (min(first for first, _ in alone), max(last for _, last in alone))
+
+
+@pytest.mark.parametrize(("format", "make"), [("requests", requests), ("focus", invoice), ("slurm", queue), ("jobs", table)])
 def test_a_folder_gives_what_one_file_with_its_rows_gives(tmp_path, format, make):
     whole = make(tmp_path)
     folder = tmp_path / "folder"

@@ -86,6 +86,22 @@ def test_failed_and_cached_requests_are_no_work(tmp_path):
         ingest("requests", write(tmp_path, "failed.csv", failed))
 
 
+@pytest.mark.parametrize(
+    ("statuses", "refused"),
+    [
+        (("429", "503", "529", "503.0", "Rate_Limited", "throttled", "overloaded", "rejected"), 1),
+        (("400", "404", "500", "502", "504", "error", "timeout", "cancelled"), 0),
+    ],
+)
+def test_not_now_is_refused_and_everything_else_that_went_wrong_has_failed(tmp_path, statuses, refused):
+    """One request was served each time: what was refused is demand, what failed is none."""
+    for status in statuses:
+        rows = f"ts,prompt_tokens,completion_tokens,status\n2026-01-01T00:00:00Z,9,5,200\n2026-01-01T00:01:00Z,9,0,{status}\n"
+        usage = ingest("requests", write(tmp_path, "log.csv", rows)).tables["usage"]
+        counted = usage["refused_quantity"].fillna(0).tolist() if "refused_quantity" in usage else [0]
+        assert (usage["quantity"].tolist(), counted) == ([1], [refused]), status
+
+
 def test_failures_told_by_flags_and_errors_and_spans_that_are_no_calls(tmp_path):
     instant = "2026-01-01T00:0{}:00Z"
     for column, good, bad in (

@@ -10,6 +10,8 @@ from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand import forecast_demand
 from capplan.questions.demand.growth import courses_of, fit_growth, growth_median, growth_paths
 from capplan.questions.demand.growth_kinds import COMBINATIONS, KINDS, POWER_SHARES, factors, log_prior
+from capplan.questions.demand.growth_level import growth_level
+from capplan.questions.demand.history import History
 from tests.cases.demand_kinds import KINDS as MADE_UP
 from tests.cases.demand_kinds import ORDINARY, UNBIASED, four_weeks, made_up
 from tests.conftest import reference_file
@@ -121,6 +123,21 @@ def test_growth_laws():
     assert sum(fit.kinds.values()) == pytest.approx(1)
     short, long = (bands(four_weeks("steady", 8, months)[0][:, : four_weeks("steady", 1, months)[1]], 365.25 / 28) for months in (24, 60))
     assert np.log(long[2] / long[0])[:, 7].mean() < np.log(short[2] / short[0])[:, 7].mean()
+
+
+@pytest.mark.parametrize("times", [1.0, 1000.0])
+def test_what_a_history_does_around_its_smooth_course_is_kept_as_it_is(times):
+    """Three years of growth in weeks, in which every other week is half as busy again as the one before."""
+    weeks = pd.date_range("2024-01-01", periods=156, freq="7D")
+    swing = np.where(np.arange(156) % 2, 1.2, 0.8)
+    about = {"weekday_factor": np.ones(7), "hourly": None, "step_hours": 1.0, "demand": 1.0, "unmet": 0.0, "inferred": 0.0}
+    history = History(
+        "w", "us", "week", times * 1.3 ** (np.arange(156) / 52) * swing, weeks, weeks[-1], peak_per_hour=1.0, kind="regular", **about
+    )
+    found = growth_level(history, 3.0)
+    assert found is not None
+    assert found.ratio.mean() == pytest.approx(1.0)
+    assert found.ratio == pytest.approx(swing, rel=0.03)
 
 
 def test_shifting_time_by_weeks_changes_nothing():

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from capplan.errors import CapplanError
+from capplan.inert import read_table
 
 #: RFC 1123 label: what Kubernetes takes as a name, and Slurm too.
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -64,7 +65,7 @@ def read_split(report: Path) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     for name, columns in _NEEDED.items():
         file = place / f"{name}.csv"
         try:
-            frame = pd.read_csv(
+            frame = read_table(
                 file, keep_default_na=False, na_values=[""], dtype={"queue": str, "team": str, "node": str, "accelerator": str}
             )
         except (OSError, ValueError) as error:

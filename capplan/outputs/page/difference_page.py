@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from capplan.inert import read_table
 from capplan.outputs.page.html import PageSection, TableBlock, render_page
 from capplan.text import counted
 
@@ -20,8 +21,8 @@ def difference_page(before: Path, after: Path) -> str:
         str: The page.
     """
     old, new = (json.loads((folder / "run.json").read_text(encoding="utf-8")) for folder in (before, after))
-    signed = signed_apart(*(pd.read_csv(folder / "tables" / "decisions.csv") for folder in (before, after)))
-    spent = spend_apart(*(pd.read_csv(folder / "tables" / "spend.csv") for folder in (before, after)))
+    signed = signed_apart(*(read_table(folder / "tables" / "decisions.csv") for folder in (before, after)))
+    spent = spend_apart(*(read_table(folder / "tables" / "spend.csv") for folder in (before, after)))
     moved = values_apart(old["parameters"], new["parameters"])
     tables = values_apart(old["digests"], new["digests"])["name"]
     sections = [

@@ -10,7 +10,7 @@ from capplan.answers.finished_plan import Plan
 from capplan.book.accepted import AcceptedPlan, read_accepted
 from capplan.book.book import Book
 from capplan.errors import CapplanError
-from capplan.inert import active
+from capplan.inert import read_table
 from capplan.outputs.export.files import write_table
 from capplan.outputs.run.folders import replaced_whole
 from capplan.outputs.views.plan_tables import planned_work
@@ -50,7 +50,7 @@ def accept(report: Path, reason: str, into: Path) -> str:
     run = json.loads((report / "run.json").read_text(encoding="utf-8"))
     line = pd.DataFrame([{"as_of": run["parameters"]["as_of"], "headline": run["headline"], "reason": reason.strip()}])
     log = into / "accepted.csv"
-    history = pd.concat([pd.read_csv(log).map(active), line], ignore_index=True) if log.is_file() else line
+    history = pd.concat([read_table(log), line], ignore_index=True) if log.is_file() else line
     with replaced_whole(into) as draft:
         for name in KEPT:
             shutil.copy(report / name, draft / Path(name).name)
@@ -73,7 +73,7 @@ def last_plan(book: str, *folders: Path) -> tuple[pd.DataFrame | None, AcceptedP
             kept = None
         table = next((path for path in (folder / "spend.csv", folder / "tables" / "spend.csv") if path.is_file()), None)
         if table is not None:
-            return pd.read_csv(table), kept
+            return read_table(table), kept
         if kept is not None:
             quarters = kept.spend["month"].map(quarter_of)
             return kept.spend["amount"].groupby(quarters).sum().rename_axis("quarter").rename("expected").reset_index(), kept

@@ -12,7 +12,7 @@ from capplan.answers.placement import asked_book
 from capplan.answers.plan import quarterly_plan
 from capplan.book.book import load_book
 from capplan.errors import CapplanError
-from capplan.inert import active
+from capplan.inert import read_table
 from capplan.outputs.run.report import Say
 
 #: Columns of these tables that hold days; all that is no number besides is text.
@@ -63,7 +63,7 @@ def report_tables(report: Path) -> dict[str, pd.DataFrame]:
 def report_table(path: Path) -> pd.DataFrame:
     """Read a table of a report: names as the book has them, numbers and days in their types."""
     try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+        frame = read_table(path, dtype=str, keep_default_na=False)
     except (OSError, ValueError) as error:
         raise CapplanError(f"{path} cannot be read: {error}") from error
     for column in frame:
@@ -73,6 +73,4 @@ def report_table(path: Path) -> pd.DataFrame:
             frame[column] = pd.to_datetime(own, errors="coerce")
         elif column not in keys and len(filled) and pd.to_numeric(filled, errors="coerce").notna().all():
             frame[column] = pd.to_numeric(own.where(own != "", None), errors="coerce")
-        else:
-            frame[column] = own.map(active)
     return frame

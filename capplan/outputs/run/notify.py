@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import pandas as pd
-
 from capplan.errors import CapplanError
+from capplan.inert import read_table
 
 Event = Literal["success", "changed", "failure"]
 #: A command that takes longer is left behind.
@@ -26,7 +25,7 @@ def signatures_in(report: Path) -> frozenset[tuple[str, str, float]] | None:
     if not file.is_file():
         return None
     try:
-        table = pd.read_csv(file)
+        table = read_table(file)
         firm = table[table["firm"].astype(bool)]
         return frozenset(zip(firm["offer_id"].astype(str), firm["quarter"].astype(str), firm["machines"].astype(float), strict=True))
     except (OSError, ValueError, KeyError):

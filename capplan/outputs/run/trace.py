@@ -9,6 +9,7 @@ import pandas as pd
 
 from capplan.answers.explained import KEYS, PART, row_names
 from capplan.errors import CapplanError, nearest
+from capplan.inert import read_table
 from capplan.outputs.run.explain import report_table
 from capplan.records import records, word_list
 from capplan.text import counted, money, words
@@ -60,7 +61,7 @@ def trace_figure(report: Path, figure: str) -> Traced:
     stated = pd.DataFrame([(item, run["parameters"].get(item)) for item in ASSUMPTIONS], columns=["assumption", "value"])
     if figure.partition(PART)[0] in KEYS and PART in figure:
         return _of_cell(report, figure, stated)
-    known = pd.read_csv(report / "tables" / "figures.csv", dtype=texts, keep_default_na=False)
+    known = read_table(report / "tables" / "figures.csv", dtype=texts, keep_default_na=False)
     name = figure.strip().removeprefix("plan.xlsx!").replace("'", "").replace("$", "")
     found = known[known["figure"].str.lower() == name.lower()]
     if found.empty:
@@ -70,7 +71,7 @@ def trace_figure(report: Path, figure: str) -> Traced:
         )
     if found["view"].iloc[0] in TABLES:
         return _of_table(report, name, found.iloc[0], currency, stated)
-    lines = pd.read_csv(
+    lines = read_table(
         report / "tables" / "lines.csv",
         dtype=texts,
         keep_default_na=False,
@@ -78,7 +79,7 @@ def trace_figure(report: Path, figure: str) -> Traced:
         parse_dates=["date"],
     )
     chosen = pd.concat([_lines_of(lines, row) for row in records(found)]).sort_index()
-    prices = pd.read_csv(report / "tables" / "line_prices.csv", dtype={"price_id": str}, keep_default_na=False)
+    prices = read_table(report / "tables" / "line_prices.csv", dtype={"price_id": str}, keep_default_na=False)
     prices = prices[prices["price_id"].isin(set(chosen["price_id"]) - {""})].reset_index(drop=True)
     amount = float(chosen["amount"].sum())
     headline = (
@@ -124,7 +125,7 @@ def _of_table(report: Path, name: str, row: pd.Series, currency: str, stated: pd
     path = report / "tables" / f"{row['view']}.csv"
     if not path.is_file():
         raise CapplanError(f"{report} is no report that can be traced: it has no tables/{path.name}; make the plan again")
-    table, column = pd.read_csv(path), str(row["column"])
+    table, column = read_table(path), str(row["column"])
     names = table["name"] if "name" in table else table["offer_id"] + " " + table["quarter"]
     value = table.loc[names == row["value"], column].iloc[0]
     kept = names.isin([row["value"], "plan"])
