@@ -126,16 +126,6 @@ class BookError(CapplanError):
         super().__init__("\n".join(lines))
 
 
-def sentence(phrase: str) -> str:
-    """Write a phrase as the start of a sentence; names in it keep their letters.
-
-    Examples:
-        >>> sentence("did you mean MI300X?")
-        'Did you mean MI300X?'
-    """
-    return phrase[:1].upper() + phrase[1:]
-
-
 def shortened(text: object, most: int = 80) -> str:
     """Cut what came to a length a person reads; the middle goes.
 
@@ -163,3 +153,14 @@ def nearest(word: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean {' or '.join(close)}?"
     return f"known: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
+
+
+def suggestion(word: object, known: Iterable[str]) -> str:
+    """Name the known words nearest to `word` in a sentence of its own; names in it keep their letters.
+
+    Examples:
+        >>> suggestion("MI300", ["MI300X", "H100"]), suggestion("tpu", ["MI300X", "H100"])
+        ('Did you mean MI300X?', 'Known: H100, MI300X.')
+    """
+    said = nearest(str(word), known)
+    return f"{said[:1].upper()}{said[1:]}{'' if said.endswith(('?', '...')) else '.'}"

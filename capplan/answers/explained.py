@@ -7,9 +7,10 @@ from typing import Any, Literal
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan
+from capplan.book.currencies import DOLLARS, Currency
 from capplan.errors import CapplanError, nearest
 from capplan.records import records
-from capplan.text import money, noun_of, price
+from capplan.text import noun_of, price
 
 Question = Literal["why", "why-not", "what-binds", "wait"]
 #: Columns by which a row of each table is named; the names are those of a report's files.
@@ -89,6 +90,7 @@ class Words:
     """Sentences under construction: what varies in them comes from `of`, which keeps where it stands."""
 
     tables: Mapping[str, pd.DataFrame]
+    currency: Currency = DOLLARS
     sentences: list[tuple[str, str]] = field(default_factory=list)
     figures: list[tuple[int, str, str, Any, str, str]] = field(default_factory=list)
 
@@ -98,13 +100,26 @@ class Words:
         return found.assign(row=row_names(found, name))
 
     def of(self, table: str, row: Mapping[str, Any], column: str) -> str:
-        """Return a cell as a sentence shows it, an amount without its sign."""
+        """Return a cell as a sentence shows it, an amount without its sign and in the book's currency."""
         value = row[column]
-        shown = _shown(column, value)
+        shown = self._shown(column, value)
         named = not isinstance(value, (int, float)) or isinstance(value, bool)
         figure = "" if named else PART.join((table, str(row["row"]), column))
         self.figures.append((len(self.sentences), figure, shown, value, table, column))
         return shown
+
+    def _shown(self, column: str, value: Any) -> str:
+        if isinstance(value, pd.Timestamp):
+            return f"{value:%Y-%m-%d}"
+        if isinstance(value, (str, bool)):
+            return str(value)
+        if column.endswith("usd_per_hour"):
+            return price(self.currency.amount(abs(value)), self.currency.name)
+        if column.endswith("usd") or "usd_per_unit" in column:
+            return self.currency.said(abs(value))
+        if column.endswith("_share") or column == "probability":
+            return f"{100 * value:.3g} %"
+        return f"{value:,.6g}"
 
     def say(self, about: str, text: str) -> None:
         """End a sentence."""
@@ -117,22 +132,7 @@ class Words:
         return Explained(str(sentences["words"].iloc[0]), sentences, figures)
 
 
-def _shown(column: str, value: Any) -> str:
-    """Write a cell for a sentence."""
-    if isinstance(value, pd.Timestamp):
-        return f"{value:%Y-%m-%d}"
-    if isinstance(value, (str, bool)):
-        return str(value)
-    if column.endswith("usd_per_hour"):
-        return price(abs(value))
-    if column.endswith("usd") or "usd_per_unit" in column:
-        return money(abs(value))
-    if column.endswith("_share") or column == "probability":
-        return f"{100 * value:.3g} %"
-    return f"{value:,.6g}"
-
-
-def explain_plan(tables: Mapping[str, pd.DataFrame], question: Question, name: str = "") -> Explained:
+def explain_plan(tables: Mapping[str, pd.DataFrame], question: Question, name: str = "", currency: Currency = DOLLARS) -> Explained:
     """Answer a question about a plan from its own tables.
 
     Args:
@@ -140,11 +140,12 @@ def explain_plan(tables: Mapping[str, pd.DataFrame], question: Question, name: s
         question: "why" or "why-not" (an offer, a contract, an accelerator or an alternative), "what-binds" or "wait" (what would make us
             wait). Why of what is not taken is answered as why not.
         name: What is asked about: an offer, a contract (renewals are called `renew CONTRACT`), an accelerator, or an alternative.
+        currency: In what its amounts are said; the tables have them in dollars.
 
     Raises:
         CapplanError: Where the plan's tables know nothing of that name; the nearest are named.
     """
-    said = Words(tables)
+    said = Words(tables, currency)
     if question == "what-binds":
         _what_binds(said)
     elif question == "wait":

@@ -304,14 +304,14 @@ def ledger_of(book: Book, scenario: Scenario) -> Ledger:
     bought = purchases_of(book, scenario)
     a = scenario.section(LedgerAssumptions)
     key = f"ledger-{work_digest(scenario)}-{scenario.section(ProcurementAssumptions).digest()}"
-    return remembered(key, book, PURCHASE_TABLES, a, lambda: build_ledger(a, ledger_tables(book, scenario, bought)))
+    return remembered(key, book, PURCHASE_TABLES, a, lambda: build_ledger(a, ledger_tables(book, scenario, vars(bought))))
 
 
-def ledger_tables(book: Book, scenario: Scenario, bought: Purchases) -> LedgerTables:
-    """Gather what the ledger of a purchase plan is made from."""
+def ledger_tables(book: Book, scenario: Scenario, bought: Mapping[str, Any]) -> LedgerTables:
+    """Gather what the ledger of a purchase plan is made from: purchases, departures, dispatch, capacity and costs of it, and the book."""
     limits = scaled_limits(book.get("limits"), scenario)
     return LedgerTables(
-        **{name: getattr(bought, name) for name in ("purchases", "departures", "dispatch", "capacity", "costs")},
+        **{name: bought[name] for name in ("purchases", "departures", "dispatch", "capacity", "costs")},
         work=expected_work(demand_of(book, scenario).paths),
         **({name: book.get(name) for name in LEDGER_TABLES} | {"limits": limits}),
     )

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan
+from capplan.book.currencies import Currency
 from capplan.questions.ledger.summaries import OWED
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range
 
@@ -59,6 +60,12 @@ def usd_rates(plan: Plan) -> pd.Series:
     """Return US dollars for one unit of the book's currency by month, as the ledger was booked: 1 in a book in dollars."""
     sums = plan.ledger.entries[plan.ledger.entries["amount"] != 0].assign(rate=lambda rows: rows["usd"] / rows["amount"])
     return sums.groupby("month")["rate"].median()
+
+
+def currency_of(plan: Plan) -> Currency:
+    """Return the book's currency at the rate of the day of the plan."""
+    rate = in_currency(plan, pd.Series([1.0]), pd.Timestamp(plan.scenario.as_of)).iloc[0]
+    return Currency(plan.scenario.currency, 1.0 / float(rate))
 
 
 def in_currency(plan: Plan, usd: pd.Series, days: pd.Series | pd.Timestamp) -> pd.Series:

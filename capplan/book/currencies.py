@@ -1,9 +1,13 @@
 """Amounts in currencies: exchange rates by month, and what is stated in a currency of its own."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.records import records
+from capplan.text import money
 from capplan.units import months_of
 
 
@@ -69,3 +73,28 @@ def budgets_by_quarter(limits: pd.DataFrame, fx: pd.DataFrame, quarters: list[st
             )
     stated = pd.DataFrame(rows, columns=limits.columns).assign(currency=None)
     return pd.concat([limits[~foreign].astype(object), stated.astype(object)], ignore_index=True).infer_objects()
+
+
+@dataclass(frozen=True)
+class Currency:
+    """In what amounts are said that are known in dollars."""
+
+    name: str = "USD"  #: Three letters.
+    usd: float = 1.0  #: Dollars for one unit of it, on the day of the plan.
+    usd_by_quarter: Mapping[str, float] = field(default_factory=dict)  #: The same by quarter, for what is held by the quarter.
+
+    def amount(self, usd: float, quarter: str = "") -> float:
+        """Convert dollars."""
+        return usd / self.usd_by_quarter.get(quarter, self.usd)
+
+    def said(self, usd: float, quarter: str = "", *, signed: bool = False) -> str:
+        """Write dollars in it.
+
+        Examples:
+            >>> Currency("EUR", 1.25).said(1000.0), Currency().said(1000.0, signed=True)
+            ('€800', '+$1.0k')
+        """
+        return money(self.amount(usd, quarter), self.name, signed=signed)
+
+
+DOLLARS = Currency()

@@ -15,7 +15,7 @@ from capplan.book.empty import empty_table, left_out
 from capplan.book.gate import MOST_MEGABYTES, UNSEEN, composed, read_text
 from capplan.book.odd import other_forms
 from capplan.book.tables.registry import Column, bounds_of, columns_of, key_of
-from capplan.errors import Fault, nearest, sentence
+from capplan.errors import Fault, nearest, suggestion
 from capplan.inert import active
 
 #: Faults of one kind in one column that are listed one by one; the rest is counted in one line.
@@ -348,7 +348,7 @@ def _remedy(column: Column, value: str) -> str:
         return "Write true or false."
     allowed = next((rule.removeprefix("one of ").split(", ") for rule in column.rules if rule.startswith("one of ")), None)
     if allowed and value:
-        return sentence(nearest(value, allowed))
+        return suggestion(value, allowed)
     if any(rule.startswith("a quarter") for rule in column.rules):
         return "Write quarters like 2027Q1; there are Q1 to Q4."
     return f"Correct it: {column.meaning}"

@@ -5,7 +5,7 @@ import pandas as pd
 from capplan.book.tables.registry import columns_of
 from capplan.book.terms import COUNTS, MEASURES
 from capplan.contract_kinds import RENEWABLE_TERMS, STATED_LENGTH, TERM_MONTHS
-from capplan.errors import Fault, nearest, sentence
+from capplan.errors import Fault, suggestion
 
 Tables = dict[str, pd.DataFrame]
 #: Price columns that may be zero: an owned machine has a purchase price instead.
@@ -48,9 +48,7 @@ def check_references(tables: Tables, known: Tables) -> list[Fault]:
             value = frame[column.name]
             unknown = value.notna() & ~value.isin(names)
             for name in value[unknown].unique():
-                remedy = (
-                    f"{sentence(nearest(str(name), names))} Or add it to {target}.csv." if names else f"Add {target}.csv with this name."
-                )
+                remedy = f"{suggestion(name, names)} Or add it to {target}.csv." if names else f"Add {target}.csv with this name."
                 faults += _rows(
                     table, frame, unknown & (value == name), column.name, f"{target} has no such {target_column}", remedy, shown=1
                 )

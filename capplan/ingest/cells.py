@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from capplan.errors import BookError, Fault, nearest, sentence
+from capplan.errors import BookError, Fault, suggestion
 from capplan.ingest.instants import instant, years_first
 from capplan.ingest.opening import ALIKE, FILE, Sheet, UnlikeFilesError, quoted
 
@@ -52,51 +52,23 @@ def recognise(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
     """
     given, known = sheet.options.columns, {column.name for column in wanted}
     faults = [
-        Fault(
-            sheet.file.name,
-            1,
-            needed,
-            found,
-            f"columns= names {needed}, which this format does not use",
-            sentence(nearest(needed, known)) + ".",
-        )
+        Fault(sheet.file.name, 1, needed, found, f"columns= names {needed}, which this format does not use", suggestion(needed, known))
         for needed, found in given.items()
         if needed not in known
     ]
     faults += [
-        Fault(
-            sheet.file.name,
-            1,
-            needed,
-            found,
-            "columns= names a column that the file does not have",
-            sentence(nearest(found, sheet.columns)) + ".",
-        )
+        Fault(sheet.file.name, 1, needed, found, "columns= names a column that the file does not have", suggestion(found, sheet.columns))
         for needed, found in given.items()
         if needed in known and found not in sheet.columns
     ]
     faults += [
-        Fault(
-            sheet.file.name,
-            1,
-            name,
-            name,
-            "ignore= names a column that the file does not have",
-            nearest(name, sheet.columns).capitalize() + ".",
-        )
+        Fault(sheet.file.name, 1, name, name, "ignore= names a column that the file does not have", suggestion(name, sheet.columns))
         for name in sheet.options.ignore
         if name not in sheet.columns
     ]
     numbers = {column.name for column in wanted if column.kind in _NUMBERS}
     faults += [
-        Fault(
-            sheet.file.name,
-            1,
-            name,
-            name,
-            f"scale= names {name}, which is no number of this format",
-            nearest(name, numbers).capitalize() + ".",
-        )
+        Fault(sheet.file.name, 1, name, name, f"scale= names {name}, which is no number of this format", suggestion(name, numbers))
         for name in sheet.options.scale
         if name not in numbers
     ]

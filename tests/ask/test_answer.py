@@ -15,6 +15,7 @@ from capplan.answers.board import full_column
 from capplan.book.book import load_book
 from capplan.cli import app
 from capplan.outputs.lab.answering import answer_reading
+from capplan.text import money
 from tests.questions.test_board import TABLES
 
 
@@ -75,6 +76,19 @@ def test_every_number_of_the_difference_is_a_cell(folder):
     for sentence in (each for each in found.sentences[1:] if "the book as it is" in each or "instead of" in each):
         for number in re.findall(r"\$[\d.,]+[kMB]?|(?<![\w-])\d[\d.,]*%?", sentence.partition(":")[2] or sentence):
             assert any(number.rstrip(".,") in text for text in known), (number, sentence)
+
+
+def test_a_book_in_euros_is_answered_in_euros(make_book):
+    fx = "currency,date,usd\nEUR,2026-12-01,1.25\n"
+    book = load_book(make_book("euro", fx=fx, **{**TABLES, "book": TABLES["book"] + "currency: EUR\n"}))
+    found = answer_reading(Reader(book, book.scenario).read("what if demand rises by 30%?"), book, book.scenario)
+    step = found.tables["difference"].set_index("measure").loc["expected_usd", "difference"] / 1.25
+    moved = next(each for each in found.sentences if each.startswith("It costs"))
+    assert f"It costs {money(step, 'EUR')} more" in moved
+    assert "$" not in moved
+    why = answer_reading(Reader(book, book.scenario).read("why not year?"), book, book.scenario)
+    assert any("€" in words for words in why.sentences)
+    assert not any("$" in words for words in why.sentences)
 
 
 def test_reasons_come_from_the_plans_tables(folder):

@@ -31,12 +31,13 @@ def plain(item):
 
 
 @pytest.mark.slow
-def test_most_questions_are_read_exactly_right_and_next_to_none_is_wrong_without_asking(reader):
+def test_most_questions_are_read_exactly_right_and_next_to_none_is_wrong_without_asking(books):
+    readers = {name: Reader(each, each.scenario) for name, each in books.items()}
     rows, right, silent = questions(), [], []
     assert len(rows) >= 150
     assert {row["category"] for row in rows} == CATEGORIES
     for row in rows:
-        found = reader.read(row["question"])
+        found = readers[row["book"]].read(row["question"])
         wanted = sorted(plain(what_if_from(line)) for line in lines(row))
         got, said = sorted(plain(item) for item in found.what_ifs), " ".join(map(str, found.doubts)).casefold()
         asked = row["asked_back"].casefold() in said if row["asked_back"] else not found.doubts
@@ -220,7 +221,9 @@ DENIED = [
 
 
 @pytest.mark.parametrize(
-    "row", [row for row in questions() if row["what_ifs"] and not row["asked_back"]][7::61], ids=lambda row: row["question"]
+    "row",
+    [row for row in questions() if row["what_ifs"] and not row["asked_back"] and not row["book"]][7::61],
+    ids=lambda row: row["question"],
 )
 def test_a_negation_or_an_exception_never_gives_the_same_what_ifs_in_silence(reader, row):
     """Said of the whole, and with `not` and `never` before each third word."""

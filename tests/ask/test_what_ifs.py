@@ -12,8 +12,9 @@ QUESTIONS = questions()
 
 
 @pytest.mark.slow
-def test_every_right_answer_is_read_back_and_fits_the_book(book):
-    for row in {row["what_ifs"]: row for row in QUESTIONS}.values():
+def test_every_right_answer_is_read_back_and_fits_the_book(books):
+    for row in {(row["what_ifs"], row["book"]): row for row in QUESTIONS}.values():
+        book = books[row["book"]]
         scenario = book.scenario
         for line in lines(row):
             found = read_what_if(what_if_from(line), book, scenario)

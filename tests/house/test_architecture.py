@@ -212,3 +212,15 @@ def test_no_download_address_and_no_machine_path_in_any_committed_file():
         text = (ROOT / name).read_text(encoding="utf-8", errors="replace")
         assert not re.search(r"https?://[^\s)\"']*(pypi|pythonhosted|npmjs|cdn|jsdelivr|unpkg)", text), name
         assert not re.search(r"[\s\"'(=](/work|/tmp|/root|/home|/Users)/\w", text), name
+
+
+def test_what_is_nearest_goes_on_behind_a_semicolon_or_is_a_sentence_of_its_own():
+    """`nearest` is part of a sentence and ends with its question mark; behind a full stop stands `suggestion`."""
+    for path in (ROOT / "capplan").rglob("*.py"):
+        for node in (each for each in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(each, ast.JoinedStr)):
+            before = ""
+            for part in node.values:
+                called = part.value.func if isinstance(part, ast.FormattedValue) and isinstance(part.value, ast.Call) else None
+                if isinstance(called, ast.Name) and called.id in ("nearest", "suggestion"):
+                    assert before.endswith("; ") is (called.id == "nearest"), (path.name, node.lineno, before)
+                before = str(part.value) if isinstance(part, ast.Constant) else ""

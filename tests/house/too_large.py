@@ -31,7 +31,6 @@ WIDE = frozenset(
 )
 LONG = frozenset(
     (
-        "ingest/cells.py:recognise",
         "outputs/charts/compare.py:tornado",
         "outputs/charts/over_time.py:fan",
         "outputs/charts/rows.py:heat_map",

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from capplan.answers.explained import Explained, explain_plan, row_names, tables_to_explain
+from capplan.book.currencies import Currency
 from capplan.errors import CapplanError
 from capplan.outputs.run.explain import explain_place, report_tables
 from capplan.outputs.run.report import write_report
@@ -82,6 +83,17 @@ def test_an_offer_that_is_not_taken_has_its_price_and_the_one_at_which_it_would_
         assert f"not taken: offered at ${row['usd_per_hour']:.2f} an hour" in found.headline
         assert f"would begin to pay at ${row['entry_usd_per_hour']:.2f}" in found.headline
     assert "rejected_offers:three:entry_usd_per_hour" in explain_plan(held, "why-not", "three").figures["figure"].tolist()
+
+
+def test_amounts_are_said_in_the_currency_of_the_book_and_stand_in_dollars_in_the_tables(held) -> None:
+    row = held["rejected_offers"].set_index("offer_id").loc["three"]
+    found = explain_plan(held, "why-not", "three", Currency("EUR", 1.25))
+    assert f"offered at €{row['usd_per_hour'] / 1.25:.2f} an hour" in found.headline
+    assert row["usd_per_hour"] in found.figures["value"].tolist()
+    told = [
+        explain_plan(held, question, name, Currency("EUR", 1.25)) for question, name in (("why", "year"), ("what-binds", ""), ("wait", ""))
+    ]
+    assert not any("$" in words for each in told for words in each.sentences["words"])
 
 
 def test_an_offer_that_is_taken_says_so_and_one_that_cannot_be_had_why(held) -> None:

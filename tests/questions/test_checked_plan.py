@@ -12,12 +12,12 @@ import pytest
 
 from capplan.answers.proposed import checked_purchases
 from capplan.book.book import load_book
+from capplan.book.currencies import Currency
 from capplan.book.proposed import PURCHASE_COLUMNS, Proposed, read_proposed
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import BookError
 from capplan.outputs.export.files import write_table
 from capplan.questions.procurement import CheckedPlan, Decided, check_plan
-from capplan.questions.procurement.explain.checked_plan import Currency
 from capplan.questions.procurement.explain.proposed import match_rows
 from tests.cases.procurement_cases import DAY, assumptions, commitment, demand, offer, settle, sku
 from tests.questions.test_board import TABLES
@@ -124,6 +124,26 @@ def test_a_limit_is_exceeded_by_so_much(limit: dict[str, Any], rows: list[dict[s
     assert any("as if it could be had" in note for note in checked.notes)
 
 
+@pytest.mark.parametrize(
+    ("limit", "over", "said"),
+    [
+        ({"kind": "quota_accelerators", "amount": 3.0}, 3.0, "3 accelerators more than the 3 allowed"),
+        ({"kind": "quota_accelerators", "amount": 3.0, "counts": "all"}, 3.0, "3 accelerators more than the 3 allowed"),
+        ({"kind": "quota_accelerators", "amount": 3.0, "counts": "running"}, 3.0, "3 accelerators more than the 3 allowed"),
+        ({"kind": "quota_accelerators", "amount": 5.0, "quarter": "2027Q1", "accelerator": "H100"}, 1.0, "1 accelerator more"),
+        ({"kind": "new_accelerators", "amount": 1.0, "region": "us-1"}, 1.0, "1 accelerator more than the 1 allowed"),
+        ({"kind": "provider_share", "amount": 0.25, "provider": "cloud"}, 4.5, "4.5 accelerators more than the 25 % allowed"),
+    ],
+)
+def test_what_is_signed_already_counts_in_what_exceeds_a_limit(limit: dict[str, Any], over: float, said: str) -> None:
+    """Four are under contract and two are proposed: six in all."""
+    held = [commitment("old", 4.0, "2026-07-01", "2028-06-30", 2.0)]
+    found = small(work=demand([[10.0]]), commitments=held, limits=[{"limit_id": "cap", **limit}])
+    checked = check_plan(found, proposed(buy(lots=2.0)))
+    assert only(checked, limit["kind"])["over"] == pytest.approx(over)
+    assert said in checked.broken["words"].iloc[0]
+
+
 def test_amounts_are_said_in_the_currency_of_the_book_at_the_rate_of_their_quarter() -> None:
     """A budget of 12 dollars an hour is ten euros at 1.2; costs are said at the rate of the day, 1.25."""
     budget = [{"limit_id": "cap", "kind": "budget_usd", "amount": HOURS * 12.0, "measure": "p_and_l", "hard": True}]
@@ -150,6 +170,23 @@ def test_a_book_in_euros_is_checked_in_euros(make_book) -> None:
     assert "$" not in checked.headline
     row = checked.costs.set_index("measure").loc["expected_usd"]
     assert row["plan_amount"] == pytest.approx(row["plan_usd"] / 1.25)
+
+
+@pytest.mark.parametrize("hard", [True, False])
+def test_the_budget_of_a_team_is_exceeded_by_what_the_ledger_books_for_it(make_book, hard) -> None:
+    """Two machines at 16 an hour for a year: 90 of its 365 days lie in the first quarter, and web uses them alone; lab bears nothing."""
+    alone = {name: "".join(line for line in TABLES[name].splitlines(True) if "tune" not in line) for name in ("demand_scenarios", "speeds")}
+    limits = "limit_id,kind,amount,quarter,measure,hard,team\n" + "".join(
+        f"{team},budget_usd,50000,2027Q1,p_and_l,{hard},{team}\n" for team in ("web", "lab")
+    )
+    stated = load_book(make_book("teams", limits=limits, **TABLES | alone))
+    checked = checked_purchases(stated, stated.scenario, Proposed("purchases", proposed(buy(lots=2.0)), ()))
+    broken = only(checked, "team_budget_usd")
+    assert (broken["name"], broken["quarter"], broken["limit"], broken["unit"]) == ("web", "2027Q1", 50_000.0, "USD")
+    assert broken["over"] == pytest.approx(2 * 16 * FIRST - 50_000.0)
+    assert bool(broken["forbids"]) is hard
+    assert checked.in_order is not hard
+    assert checked_purchases(stated, stated.scenario, Proposed("purchases", proposed(buy(lots=1.0)), ())).broken.empty
 
 
 def test_a_share_of_a_provider_is_exceeded_in_accelerators() -> None:

@@ -23,14 +23,14 @@ _DATES = tuple(
         rf"(?:this\s+|coming\s+)?(?:{_DAYS}|tomorrow|today){_TIME}",
     )
 )
-_MONTHLY = re.compile(rf"(end of\s+|the end of\s+)?({_MONTH})\b(?:,?\s+(\d{{4}}))?(?![A-Za-z0-9])", re.I)
+_MONTHLY = re.compile(rf"((?:at\s+)?(?:the\s+)?(?:very\s+)?end of\s+)?({_MONTH})\b(?:,?\s+(\d{{4}}))?(?![A-Za-z0-9])", re.I)
 _QUARTER = re.compile(
     r"(?:(\d{4})\s*-?\s*q([1-4])|(?:the\s+)?(?:q([1-4])|([1-4])q|(first|second|third|fourth|last)\s+quarter)"
     r"(?:(?:\s*[/'-]?\s*|\s+(?:of|in)\s+)((?:20)?\d{2}))?)(?![A-Za-z0-9%-])",
     re.I,
 )
 _END = re.compile(
-    r"(?:the\s+)?(?:very\s+)?end\s+of\s+(?:the\s+year|year|(20\d{2})(?![\w-])|(?=\d{4}\s*-?q|q[1-4]|[1-4]q|the\s+(?:first|second|third|fourth|last)\s+quarter))",
+    r"(?:at\s+)?(?:the\s+)?(?:very\s+)?end\s+of\s+(?:the\s+year|year|(20\d{2})(?![\w-])|(?=\d{4}\s*-?q|q[1-4]|[1-4]q|the\s+(?:first|second|third|fourth|last)\s+quarter))",
     re.I,
 )
 _ORDINALS = ("first", "second", "third", "fourth")

@@ -18,11 +18,11 @@ AMOUNTS = ("PERCENT", "FRACTION", "NUMBER", "MONEY", "SPAN", "KW", "TIMES", "GB"
 _WAYS = ("UP", "DOWN", "DROP", "DEARER", "CHEAPER", "TIGHTER", "SLOWER", "MOVE", "BACK", "OUT", "LONGER")
 #: The one order: each token's place is that of its list; what is in none of them keeps a clause as it is.
 _ORDER = (
-    "SHOW REPORT WHY WHY_NOT PAYS NOTHING_NEW PLACE EVERYTHING LIMITS BOTTLENECK BINDS",
+    "SHOW REPORT WHY WHY_NOT PAYS NOTHING_NEW PLACE EVERYTHING BOTTLENECK BINDS",
     "NAME W_RUN W_EVENT W_OFFER W_CONTRACT W_TEAM W_WORKLOAD W_TASK W_PIPELINE ALL",
     "SPOT ON_DEMAND HYPERSCALER SPECIALIST",
-    "SIGNING API DEMAND GPU BUDGET CAPEX ELECTRICITY POWER LATENCY NETWORK RATE_LIMIT QUOTA LEAD_TIME DELIVERY ALL_PRICES PRICE NODES"
-    " TOKENS PARAMETERS",
+    "SIGNING API DEMAND GPU BUDGET CAPEX ELECTRICITY POWER LATENCY NETWORK RATE_LIMIT LIMITS QUOTA LEAD_TIME DELIVERY ALL_PRICES PRICE"
+    " NODES TOKENS PARAMETERS",
     "FIRST_TOKEN EACH_TOKEN",
     "NOT NO WITHOUT REMOVE NOT_TAKEN RENEW LAPSE EXTEND ONLY BUY ADD SHIFTS SELF_HOSTED API_ONLY WITHDRAW DELIVER TAKE CHANCE START FINISH",
     " ".join(_WAYS),
@@ -49,6 +49,8 @@ _BEFORE = {
     "REMOVE": (("PERCENT", "FRACTION", "MONEY"), "DOWN", "REMOVE"),
     "SSD": (("NAME",), "REMOVE", "SSD"),
     "NO_LATER": (("SPAN",), "AT_MOST", "FINISH"),
+    "IF": (("PREPAID",), "", "IF"),
+    "A_QUARTER": (("OF_TODAY",), "FRACTION", "A_QUARTER"),
 }
 #: What may stand between "to" and its amount.
 _NEAR = re.compile(
@@ -98,7 +100,7 @@ def folded(words: Sequence[Word], text: str) -> list[Word]:
     why, skipped = any(word.kind.startswith("WHY") for word in words), -1
     for place, word in enumerate(words):
         after = words[place + 1].kind if place + 1 < len(words) else ""
-        if word.kind == "INSTEAD" and after in AMOUNTS:
+        if after in AMOUNTS and (word.kind == "INSTEAD" or _is_corrected(words, place)):
             skipped = place + 1
         if place in (skipped, skipped - 1) or _is_actor(word, words[place + 1 :], text) or _says_no_more(word, after, found, text):
             continue
@@ -108,6 +110,12 @@ def folded(words: Sequence[Word], text: str) -> list[Word]:
         if meant.kind:
             found = _with(found, meant, why, text)
     return found
+
+
+def _is_corrected(words: Sequence[Word], place: int) -> bool:
+    """Tell whether an amount is set against the one before it: 6.2 million, not 6.8."""
+    kinds = [word.kind for word in words[max(place - 2, 0) : place + 2]]
+    return words[place].kind == "NOT" and len(kinds) == 4 and kinds[1] == "COMMA" and kinds[0] in AMOUNTS
 
 
 def _says_no_more(word: Word, after: str, found: Sequence[Word], text: str) -> bool:
@@ -124,6 +132,11 @@ def _by_neighbours(words: Sequence[Word], place: int, found: Sequence[Word], tex
     word, before = words[place], found[-1] if found else None
     after, said = words[place + 1].kind if place + 1 < len(words) else "", text[word.start : word.end].casefold()
     shares = any(each.kind == "PERCENT" for each in words)
+    if said == "without" and after in ("", "COMMA", "AND"):
+        # what is left out was no word of planning: sign it without asking
+        return replace(word, kind="UNKNOWN")
+    if word.kind == "START" and after in ("QUARTER", "PERIOD", "DATE") and (before is None or before.kind in ("COMMA", "AND")):
+        return replace(word, kind="FROM")
     if word.kind in _BEFORE:
         kinds, then, otherwise = _BEFORE[word.kind]
         word = replace(word, kind=then if after in kinds else otherwise)
@@ -138,7 +151,7 @@ def _by_neighbours(words: Sequence[Word], place: int, found: Sequence[Word], tex
         return replace(word, kind="")
     if word.kind in ("MOVE", "BEFORE") and shares and not said.startswith("before"):
         # in amount and not in time: 20 % ahead of plan
-        return replace(word, kind={"ah": "UP", "be": "DOWN"}.get(said[:2], word.kind))
+        return replace(word, kind={"ah": "UP", "be": "DOWN", "sl": "DOWN"}.get(said[:2], word.kind))
     if word.kind == "DOWN" and after == "SPAN" and said.startswith("los"):
         return replace(word, kind="MOVE", value=1)
     if word.kind == "DOWN" and said == "off" and after in ("", "AND", "COMMA") and before and before.kind == "NAME":
@@ -149,7 +162,8 @@ def _by_neighbours(words: Sequence[Word], place: int, found: Sequence[Word], tex
         # more to a budget, not a budget of so much
         return replace(word, kind="INTO")
     runs = before and (before.kind in _RUN or (before.kind == "NAME" and not {ref.kind for ref in before.value} & {"run", "event"}))
-    verb = word.kind == "W_RUN" and runs and (said == "runs" or text[: word.start].casefold().split()[-1:] in _MODALS)
+    runs = runs or (before and after in AMOUNTS and before.kind in ("QUARTER", "PERIOD", "DATE"))
+    verb = word.kind == "W_RUN" and runs and (said == "runs" or after in AMOUNTS or text[: word.start].casefold().split()[-1:] in _MODALS)
     return replace(word, kind="") if verb else word
 
 
@@ -204,13 +218,15 @@ def _joined(found: list[Word], word: Word, after: Sequence[Word]) -> tuple[list[
 
 #: What a team does that wants something of another thing.
 _WANTS = re.compile(
-    r".*\b(?:wants?|wanted|asks?|asked|asking|insists?|plans?|decides?|decided|would like|wishes|intends?|proposes?)\b.*", re.I
+    r".*\b(?:wants?|wanted|asks?|asked|asking|insists?|plans?|decides?|decided|would like|wish(?:es)?|intends?|proposes?|tolerates?)\b.*",
+    re.I,
 )
 
 
 def _is_actor(word: Word, after: Sequence[Word], text: str) -> bool:
     """Tell whether a team only wants something of what is named after it: research wants base-8b to start later."""
-    if word.kind != "NAME" or not after or after[0].kind != "NAME" or not any(ref.kind == "team" for ref in word.value):
+    clause = list(after[: next((place for place, each in enumerate(after) if each.kind in ("COMMA", "AND")), len(after))])
+    if word.kind != "NAME" or not any(each.kind == "NAME" for each in clause) or not any(ref.kind == "team" for ref in word.value):
         return False
     return _WANTS.fullmatch(text[word.end : after[0].start]) is not None
 
@@ -220,7 +236,7 @@ def _described(word: Word, after: Sequence[Word], text: str) -> Word:
     if word.kind != "SPAN" or word.value.unit != "year" or word.value.number not in (1, 3) or not after:
         return word
     kind = next((each for each in after if each.kind != "NAME"), after[-1]).kind
-    facts = all(ref.kind in FACTS for each in after[:1] if each.kind == "NAME" for ref in each.value)
+    facts = all(ref.kind in (*FACTS, "geography") for each in after[:1] if each.kind == "NAME" for ref in each.value)
     joined = facts and after[0].kind in ("NAME", "W_OFFER", "W_CONTRACT") and not text[word.end : after[0].start].strip(" -").count(" ")
     said = after[0].kind == "NAME" or kind in ("W_OFFER", "W_CONTRACT")
     return replace(word, kind="NAME", value=(Ref("years", f"{word.value.number:g}y"),)) if joined and said else word
@@ -240,7 +256,7 @@ _WEAK = frozenset(("BUY", "TAKE", "SHIFTS", "TO", "SHOW", "FROM", "DELIVER", "AD
 #: Tokens that say no more beside others: whose demand, where a price is meant; everything, beside what is named.
 _BESIDE = (
     (frozenset(("PRICE", "ALL_PRICES", "DEARER", "CHEAPER")), frozenset(("DEMAND", "GPU"))),
-    (frozenset(("NAME", "PRICE", "ALL_PRICES")), frozenset(("EVERYTHING",))),
+    (frozenset(("NAME", "PRICE", "ALL_PRICES", "LATENCY")), frozenset(("EVERYTHING",))),
     (frozenset(AMOUNTS), frozenset(("REPORT", "LIMITS"))),
 )
 

@@ -28,6 +28,11 @@ def _either(kind: str) -> str:
     return "|".join(re.escape(name) for name in sorted(counting(kind), key=len, reverse=True))
 
 
+_AMOUNTS = ("PERCENT", "FRACTION", "A_QUARTER", "NUMBER", "MONEY", "SPAN", "KW", "TIMES", "SCALE", "DATE", "QUARTER")
+_VERB = re.compile("[A-Za-z]+(?:s|ed|ing|en)")
+#: What somebody does to something, and what it may be done to.
+_DOES = ("UP", "DOWN", "DROP", "AT_MOST", "SCALE", "REMOVE", "MOVE", "WITHDRAW")
+_OBJECTS = ("NAME", "BUDGET", "CAPEX", "SPOT", "ON_DEMAND", "POWER", "ELECTRICITY", "QUOTA", "DEMAND", "LATENCY")
 #: What may stand between the parts of a name.
 _JOINTS = ("-", "_", ".", "/")
 #: What may stand within a phrase without a meaning.
@@ -54,6 +59,18 @@ _MULTIPLIED = re.compile(
     re.I,
 )
 _TIMES = re.compile(r"\s*(?:x|times)(?![A-Za-z0-9])", re.I)
+#: What an amount is a share of: the plan, today, what it is; the same thing measured, in words of its own.
+_KNOWN = r"(?:today|now|before|plan|planned|forecast|expected|expectations?|normal|usual|current|present|existing|original|budgeted|target)"
+_MEASURE = r"(?:levels?|volumes?|usage|use|demand|prices?|rates?|loads?|traffic|requests|sizes?|amounts?|figures?|plan|forecast|quota)"
+_WHAT = rf"(?:is|are|was|were|costs?|pay|pays|uses?d?|needs?|have|had|has|does|do|asked|for|want(?:ed)?|it|they|we|allocated|{_KNOWN})"
+_OF_TODAY = re.compile(
+    rf"(?:of\s+)?what(?:\s+{_WHAT})+\b|(?:that\s+)?we\s+(?:had\s+)?(?:asked\s+for|requested|wanted)\b|of\s+(?:its|their)\s+{_MEASURE}\b"
+    rf"|of\s+(?:(?:the|its|their)\s+)?{_KNOWN}(?:['’]s)?(?:\s+{_MEASURE})?\b|(?:the\s+|its\s+|their\s+)?{_KNOWN}(?:['’]s)?\s+{_MEASURE}\b|the\s+usual\b",
+    re.I,
+)
+#: Tokens that an amount is a share after.
+_ALONE = ("QUOTA", "UP", "DOWN", "ABOVE", "BELOW")
+_SHARES = ("PERCENT", "FRACTION", "A_QUARTER", "TIMES", "SCALE", "SIGNED", "AS_MUCH", "AS_DEAR", "AS_LONG", *_ALONE)
 _SIZES = (("KW", re.compile(r"\s*(?:kw|kilowatts?)(?![A-Za-z0-9])", re.I)), ("GB", re.compile(r"\s*(?:gb|gib)(?![A-Za-z0-9])", re.I)))
 
 
@@ -75,7 +92,9 @@ class Lexer:
                 self._phrases[_atoms_of(phrase)] = (kind, float(value) if value[:1] in "-0123456789" and value else value)
         for parts, name in self.fields.items():
             self._phrases.setdefault(parts, ("FIELD", name))
-        for parts, meant in [each for each in self._phrases.items() if each[1][0] != "FILLER"]:
+        for phrase in counting("SAYING"):
+            self._phrases.setdefault(_atoms_of(phrase), ("FILLER", ""))
+        for parts, meant in [each for each in self._phrases.items() if each[1][0] not in ("FILLER", "SELF_HOSTED")]:
             self._phrases.setdefault((parts[0], *(part for part in parts[1:] if part not in _ARTICLES)), meant)
         self._longest = max(map(len, self._phrases))
         self._single = [parts[0] for parts in self._phrases if len(parts) == 1 and parts[0].isalpha()]
@@ -104,7 +123,38 @@ class Lexer:
             elif word.kind != "FILLER":
                 found.append(word)
             at = next((place for place in range(at + 1, len(self._atoms)) if self._atoms[place][1] >= word.end), len(self._atoms))
-        return found
+        return self._without_verbs(found)
+
+    def _without_verbs(self, words: list[Word]) -> list[Word]:
+        """Drop a verb that is not known where what follows it says the way, up, off, or to how much; and who does what a clause says."""
+        kept: list[Word] = []
+        for place, word in enumerate(words):
+            if word.kind == "UNKNOWN" and self._is_doer(words, place):
+                self.notes.append(f"{self._text[word.start : word.end]!r} was read as who does it.")
+                continue
+            after = [each.kind for each in words[place + 1 : place + 6]]
+            said = self._text[word.start : word.end]
+            steps = next((step for step, kind in enumerate(after) if kind not in ("MOVE", "BACK", "OUT", "UP", "DOWN", "NAME")), len(after))
+            to_amount = after[steps : steps + 1] == ["TO"] and {*after[steps + 1 : steps + 2]} & {*_AMOUNTS}
+            onto = after[1:2] in (["UP"], ["DOWN"]) and after[0] in _AMOUNTS
+            about = place > 0 and words[place - 1].kind not in ("AND", "COMMA", "UNKNOWN")
+            verb = _VERB.fullmatch(said) or (onto and about and words[place - 1].kind == "NAME")
+            says = (about and after[:1] in (["UP"], ["DOWN"])) or ((to_amount or onto) and verb)
+            if word.kind == "UNKNOWN" and said.isalpha() and says:
+                self.notes.append(f"{said!r} was read as a verb whose way the words after it say.")
+            else:
+                kept.append(word)
+        return kept
+
+    def _is_doer(self, words: list[Word], place: int) -> bool:
+        """Tell whether a clause begins with this word after an article, and a verb with its object comes then: the city cuts power."""
+        begin = max((at + 1 for at, word in enumerate(words[:place]) if word.kind in ("COMMA", "AND")), default=0)
+        end = next((at for at in range(place, len(words)) if words[at].kind in ("COMMA", "AND")), len(words))
+        verb = next((at for at in range(place, end) if words[at].kind != "UNKNOWN"), end)
+        before = words[begin:place]
+        said = re.search(r"(?:\b|^)(?:the|our|my|their)\s+(?:\w+\s+)?$", self._text[: words[begin].start], re.I)
+        does = verb + 1 < end and words[verb].kind in _DOES and any(word.kind in _OBJECTS for word in words[verb + 1 : end])
+        return bool(said) and does and all(word.kind == "UNKNOWN" for word in before)
 
     def _is_meant(self, words: tuple[str, ...]) -> bool:
         """Tell whether words are a phrase of planning."""
@@ -119,6 +169,8 @@ class Lexer:
     def _word(self, at: int, before: list[Word]) -> Word:
         """Return the longest token at an atom."""
         start = self._atoms[at][1]
+        if before and before[-1].kind in _SHARES and (share := _OF_TODAY.match(self._text, start)):
+            return Word("FILLER" if before[-1].kind in _ALONE else "OF_TODAY", start, share.end())
         name, phrase = self._name(at), self._phrase(at)
         if (phrase is None or phrase.end == self._atoms[at][2]) and (parting := self._parting(at)):
             return parting
@@ -192,12 +244,13 @@ class Lexer:
         one = (*parts[:-1], parts[-1].removesuffix("s"))
         return [ref for ref in self.names.exact(one) if ref.kind == "accelerator"] if one != parts else []
 
-    def _phrase(self, at: int) -> Word | None:
-        """Return the longest phrase at an atom, whatever articles and hyphens stand in it."""
+    def _phrase(self, at: int, head: str = "") -> Word | None:
+        """Return the longest phrase at an atom, whatever articles and hyphens stand in it; with another word in the atom's place."""
         found, parts, plain = None, list[str](), list[str]()
         if self._atoms[at][0] in ("–", "—") or self._text[self._atoms[at][1] :].startswith("- "):
             return None
         for atom, _, end in self._atoms[at : at + 2 * self._longest]:
+            atom = head if head and not parts else atom  # noqa: PLW2901
             parts.append(atom)
             plain += [atom] if atom not in _ARTICLES or not plain else []
             kept = tuple(part for part in plain if part not in ("-", "_")) if atom not in ("-", "_") else ()
@@ -291,6 +344,9 @@ class Lexer:
         if atom in ("-", "–", "—") and re.match(r"\s[-–—]+\s+(?:[A-Za-z]|$)", self._text[start - 1 :]):
             return Word("COMMA", start, end)
         if atom.isalpha():
+            for stem in stems_of(atom) if atom not in counting("RIGHT") else ():
+                if phrase := self._phrase(at, stem):
+                    return phrase
             if atom.endswith("ly") and len(atom) > 5 and atom not in counting("RIGHT"):
                 # how something happens: words in -ly that change what happens are in the vocabulary
                 return Word("FILLER", start, end)
@@ -310,6 +366,21 @@ class Lexer:
                 kind, value = kinds.pop()
                 return Word(kind, start, end, value)
         return Word("UNKNOWN", start, end, self._text[start:end])
+
+
+def stems_of(word: str) -> list[str]:
+    """Return what a word may be a form of: a verb in -s, -ed or -ing.
+
+    Examples
+    --------
+    >>> stems_of("capping"), stems_of("priced"), stems_of("shows"), stems_of("bus")
+    (['capp', 'cappe', 'cap'], ['pric', 'price'], ['show'], [])
+    """
+    ending = next((each for each in ("ing", "ed", "s") if word.endswith(each) and len(word) > len(each) + 2 and word[-2:] != "ss"), "")
+    stem = word.removesuffix(ending)
+    if not ending or ending == "s":
+        return [stem] if ending else []
+    return [stem, stem + "e", *([stem[:-1]] if len(stem) > 2 and stem[-1] == stem[-2] else [])]
 
 
 def _atoms_of(phrase: str) -> tuple[str, ...]:

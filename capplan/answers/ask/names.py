@@ -138,12 +138,18 @@ def _features(book: Book) -> dict[Ref, frozenset[tuple[str, str]]]:
         ("offer", "offers", "offer_id"),
         ("contract", "commitments", "commitment_id"),
         ("api", "api_contracts", "api_contract_id"),
+        ("workload", "workloads", "workload"),
+        ("site", "sites", "site"),
     ):
         rows = book.get(table) if table in book.tables else None
         if rows is None:
             continue
         rows = rows.join(machines, on="sku") if "sku" in rows.columns else rows
-        columns = [name for name in ("provider", "accelerator", "region", "geography") if name in rows.columns]
+        columns = [
+            name
+            for name in ("provider", "accelerator", "region", "geography", "workload", "team")
+            if name in rows.columns and name != column
+        ]
         for key, *cells in rows[[column, *columns]].astype(str).itertuples(index=False):
             found[Ref(kind, key)] = frozenset(zip(columns, cells, strict=True))
         for key, term in rows[[column, "term"]].astype(str).itertuples(index=False) if "term" in rows.columns else ():

@@ -108,7 +108,7 @@ class Reader:
             return Reading(said, (), (Doubt(said, _NOTHING),))
         words = _trimmed(self._without_if(words, said))
         items, doubts = self._clauses(words, said)
-        items, more = agreed(items)
+        items, more = agreed([_under_deadline(item, items) for item in items])
         items, unfit = self._fitting(items)
         return Reading(said, tuple(items), (*doubts, *more, *unfit), tuple(dict.fromkeys(self._lexer.notes)))
 
@@ -176,9 +176,9 @@ class Reader:
             if begin >= end:
                 continue
             unread = not isinstance(found, list)
-            if unread and isinstance(said := self._like_before(words, model, (begin, end), text), list):
+            if (unread or model[2] is None) and isinstance(said := self._like_before(words, model, (begin, end), text), list):
                 found = said  # noqa: PLW2901
-                if model[2] is None:
+                if model[2] is None and doubts:
                     doubts.pop()
             model = model if unread and isinstance(found, list) else (begin, end, found)
             if found is None:
@@ -296,7 +296,7 @@ _NOTHING = "nothing in it can be planned; say what changes, for example: demand 
 #: What stands for what was named before.
 _IT = re.compile(r"\b(?:it|them|both)\b", re.I)
 #: What may be said of something before what changes.
-_SAME_WAY = frozenset(("UP", "DOWN", "MOVE", "DEARER", "CHEAPER", "TIGHTER", "SLOWER", "LAPSE", "FINISH", "DEMAND"))
+_SAME_WAY = frozenset(("TAKE", "UP", "DOWN", "MOVE", "DEARER", "CHEAPER", "TIGHTER", "SLOWER", "LAPSE", "FINISH", "DEMAND"))
 #: Amounts that can stand for each other where a clause goes on like the one before.
 _ALIKE = ({"PERCENT", "FRACTION", "A_QUARTER"}, {"SPAN", "A_QUARTER"}, {"MONEY", "NUMBER"}, {"KW"}, {"TIMES", "SCALE"})
 #: Tokens that say what a clause is about.
@@ -316,6 +316,13 @@ def _trimmed(words: list[Word]) -> list[Word]:
     while kept and kept[0].kind in BREAKS:
         kept.pop(0)
     return kept
+
+
+def _under_deadline(item: Any, items: Sequence[Any]) -> Any:
+    """Return a what-if as it is beside the others: at lowest cost, where there is a deadline, means within it."""
+    late = any("deadline" in str(each) for each in items)
+    cheap = str(item) == "placement_objective=cost"
+    return item.model_copy(update={"value": "cost_under_deadline"}) if late and cheap else item
 
 
 def _target(item: Any) -> str:

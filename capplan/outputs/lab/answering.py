@@ -17,12 +17,13 @@ from capplan.answers.finished_plan import Plan
 from capplan.answers.flips import find_flips
 from capplan.answers.placement import asked_book
 from capplan.answers.plan import quarterly_plan
+from capplan.answers.sums import currency_of
 from capplan.book.book import Book
+from capplan.book.currencies import Currency
 from capplan.book.scenario import Scenario
 from capplan.outputs.lab.board_table import measure_name, measure_text, signatures
 from capplan.outputs.lab.differences import difference_text
 from capplan.outputs.views.all_questions import VIEWS
-from capplan.text import money
 
 Say = Callable[[str], None]
 OWN = "the book as it is"
@@ -103,7 +104,7 @@ class _Answering:
         self.sentences.append(column.headline)
         if base is not None:
             self.tables["difference"] = compared(base, column)
-            self.sentences += _differences(base, column, self.tables["difference"], self.after.currency)
+            self.sentences += _differences(base, column, self.tables["difference"], currency_of(plan))
         self.sentences += verdicts(plan)
         self.tables["measures"] = pd.DataFrame({"measure": list(column.measures), "value": list(column.measures.values())})
         self.tables |= {"signed": column.decisions, "verdicts": plan.purchases.explanation}
@@ -115,27 +116,30 @@ class _Answering:
         wanted = self.after.flip_search and any(item.about == "what_would_make_us_wait" for item in asked)
         flips = find_flips(asked_book(self.book, self.after), self.after, lambda _: None) if wanted else None
         told = [
-            explain_plan(tables_to_explain(plan, flips), QUESTIONS[item.about], name) for item in asked for name in item.subjects or ("",)
+            explain_plan(tables_to_explain(plan, flips), QUESTIONS[item.about], name, currency_of(plan))
+            for item in asked
+            for name in item.subjects or ("",)
         ]
         self.sentences += [words for each in told for words in each.sentences["words"]]
         self.tables["explained"] = pd.concat([each.sentences.assign(trace=each.traces) for each in told], ignore_index=True)
         self.tables["figures"] = pd.concat([each.figures for each in told], ignore_index=True)
 
 
-def _differences(base: Column, column: Column, table: pd.DataFrame, currency: str) -> list[str]:
-    """Say what a what-if moves: cost, bad cases, work left undone, and signatures."""
+def _differences(base: Column, column: Column, table: pd.DataFrame, currency: Currency) -> list[str]:
+    """Say what a what-if moves, in the book's currency: cost, bad cases, work left undone, and signatures."""
     cells = table.set_index("measure")
     step = float(cells.loc["expected_usd", "difference"])
-    said = f"It costs {money(abs(step))} {'more' if step >= 0 else 'less'} in expectation than {OWN}"
+    said = f"It costs {currency.said(abs(step))} {'more' if step >= 0 else 'less'} in expectation than {OWN}"
     lines = [
-        f"{said} ({money(base.measures['expected_usd'])} to {money(column.measures['expected_usd'])})."
+        f"{said} ({currency.said(base.measures['expected_usd'])} to {currency.said(column.measures['expected_usd'])})."
         if step
         else f"It costs what {OWN} costs."
     ]
     for name in ("bad_cases_usd", "signed_contracts_amount", "unserved_share", "todays_signatures_cost_more_usd"):
         if name in cells.index and cells.loc[name, "after"] != cells.loc[name, "before"]:
-            was, now = (measure_text(name, cells.loc[name, part], currency) for part in ("before", "after"))
-            lines.append(f"{measure_name(name, currency)}: {now}{f' instead of {was}' if name in base.measures else ''}.")
+            own, rate = (name.removesuffix("_usd") + "_amount", currency.usd) if name.endswith("_usd") else (name, 1.0)
+            was, now = (measure_text(own, cells.loc[name, part] / rate, currency.name) for part in ("before", "after"))
+            lines.append(f"{measure_name(own, currency.name)}: {now}{f' instead of {was}' if name in base.measures else ''}.")
     return [*lines, f"Signed before the next review, beside {OWN}: {'; '.join(signatures(column, base))}."]
 
 

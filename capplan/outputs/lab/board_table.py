@@ -47,7 +47,8 @@ def measure_name(name: str, currency: str) -> str:
     view = next((view for view in ("p_and_l", "cash") if name.startswith(f"{view}_")), "")
     if view:
         return f"{words(view)}, {name.removeprefix(f'{view}_').removesuffix('_amount')} ({currency})"
-    said = _NAMES.get(name, heading(name, currency))
+    own = _NAMES.get(f"{name.removesuffix('_amount')}_usd", "") if name.endswith("_amount") else ""
+    said = own.replace("(USD)", f"({currency})") or _NAMES.get(name, heading(name, currency))
     return f"{said} ({currency})" if name in _NAMES and name.endswith("_amount") else said
 
 

@@ -1,5 +1,6 @@
 """The reasons of a finished report, or of a book's plan."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,15 @@ from capplan.answers.explained import KEYS, Explained, Question, explain_plan, t
 from capplan.answers.flips import find_flips
 from capplan.answers.placement import asked_book
 from capplan.answers.plan import quarterly_plan
+from capplan.answers.sums import currency_of
 from capplan.book.book import load_book
+from capplan.book.currencies import DOLLARS, Currency
 from capplan.errors import CapplanError
 from capplan.inert import read_table
 from capplan.outputs.run.report import Say
 
+#: Views of traced figures that are tables of the report in dollars, and no lines of the ledger.
+CONVERTED = ("alternatives", "verdicts")
 #: Columns of these tables that hold days; all that is no number besides is text.
 DAYS = ("sign_by", "submit_by", "day", "starts", "ends", "signed_on")
 
@@ -38,14 +43,26 @@ def explain_place(place: Path, question: Question, name: str, values: Mapping[st
     if is_report(place):
         if values:
             raise CapplanError(f"{place} is a finished report, whose assumptions stand; ask its book to change them ({min(values)})")
-        return explain_plan(report_tables(place), question, name)
+        return explain_plan(report_tables(place), question, name, report_currency(place))
     book = load_book(place)
     scenario = book.scenario_with(**values)
     say(f"capplan: planning {book.name} to explain it")
     plan = quarterly_plan(book, scenario, lambda step: say(f"  {step} ..."))
     wanted = question == "wait" and scenario.flip_search
     flips = find_flips(asked_book(book, scenario), scenario, lambda step: say(f"  {step} ...")) if wanted else None
-    return explain_plan(tables_to_explain(plan, flips), question, name)
+    return explain_plan(tables_to_explain(plan, flips), question, name, currency_of(plan))
+
+
+def report_currency(report: Path) -> Currency:
+    """Return the currency of a report at the rate of its day, as it converted amounts of its tables; dollars where it converted none."""
+    run = json.loads((report / "run.json").read_text(encoding="utf-8"))
+    name = str(run.get("parameters", {}).get("currency", "USD"))
+    path = report / "tables" / "figures.csv"
+    if name == "USD" or not path.is_file():
+        return DOLLARS
+    figures = read_table(path, dtype={"view": str})
+    rates = figures.loc[figures["view"].isin(CONVERTED), "usd_per_unit"]
+    return Currency(name, float(rates.iloc[0])) if len(rates) else DOLLARS
 
 
 def report_tables(report: Path) -> dict[str, pd.DataFrame]:

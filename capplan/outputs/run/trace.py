@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from capplan.answers.explained import KEYS, PART, row_names
-from capplan.errors import CapplanError, nearest
+from capplan.errors import CapplanError, nearest, suggestion
 from capplan.inert import read_table
-from capplan.outputs.run.explain import report_table
+from capplan.outputs.run.explain import CONVERTED, report_currency, report_table
 from capplan.records import records, word_list
 from capplan.text import counted, money, words
 
@@ -20,10 +20,6 @@ LINE_COLUMNS = "date component contract_id provider status team cost_center acco
 ASSUMPTIONS = word_list(
     "price_factor discount_rate_per_year upkeep_share_per_year payment_terms_days useful_life_years residual_share currency"
 )
-
-
-#: Views that are tables of the report, and no lines of the ledger.
-TABLES = ("alternatives", "verdicts")
 
 
 @dataclass(frozen=True)
@@ -67,9 +63,9 @@ def trace_figure(report: Path, figure: str) -> Traced:
     if found.empty:
         raise CapplanError(
             f"nothing is recorded behind {figure!r}; cells of Cash, Billed and P&L and figures of page one can be traced."
-            f" {nearest(name, list(known['figure']))}"
+            f" {suggestion(name, list(known['figure']))}"
         )
-    if found["view"].iloc[0] in TABLES:
+    if found["view"].iloc[0] in CONVERTED:
         return _of_table(report, name, found.iloc[0], currency, stated)
     lines = read_table(
         report / "tables" / "lines.csv",
@@ -116,7 +112,9 @@ def _of_cell(report: Path, figure: str, stated: pd.DataFrame) -> Traced:
     prices = report_table(report / "tables" / "prices.csv")
     prices = prices[prices["offer_id"].isin(own.get("offer_id", []))].reset_index(drop=True)
     amount = float(own[column].iloc[0])
-    headline = f"{figure} is {amount:,.10g}: {words(column)} of {row}, in tables/{path.name}; money in it is in US dollars."
+    own_money, currency = "usd" in column.split("_"), report_currency(report)
+    shown = f" ({currency.amount(amount):,.10g} {currency.name})" if own_money and currency.name != "USD" else ""
+    headline = f"{figure} is {amount:,.10g}{shown}: {words(column)} of {row}, in tables/{path.name}; money in it is in US dollars."
     return Traced(figure, amount, own, prices, stated, headline)
 
 

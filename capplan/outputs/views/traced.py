@@ -3,7 +3,7 @@
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan
-from capplan.answers.sums import LATER, in_currency, quarters_of
+from capplan.answers.sums import LATER, currency_of, quarters_of
 from capplan.book.book import Book
 from capplan.outputs.views.decision_tables import agreements, decisions
 from capplan.outputs.views.memo import MemoBlock, memo_blocks
@@ -77,7 +77,7 @@ def _asked(plan: Plan, block: MemoBlock) -> list[Row]:
     table = decisions(plan)
     firm, known = records(table[table["firm"]]), plan.purchases.verdicts
     judged = set(zip(known["offer_id"], known["quarter"], strict=True)) if len(known) else set()
-    rate, rows = _rate(plan), []
+    rate, rows = currency_of(plan).usd, []
     for row, item in enumerate(firm[: len(block.table)]):
         if "offer_id" not in item or not str(block.table["starts"].iloc[row])[:4].isdigit():
             continue
@@ -93,7 +93,7 @@ def _waiting(plan: Plan, block: MemoBlock) -> list[Row]:
     there = [name for name in WAITING if name in set(plan.purchases.alternatives["name"])]
     parts = (("more_spend_amount", "spend_usd"), ("more_unserved_amount", "shortfall_usd"))
     return [
-        (_place(block, row, column), "alternatives", source, name, "", *EVER, _rate(plan))
+        (_place(block, row, column), "alternatives", source, name, "", *EVER, currency_of(plan).usd)
         for row, name in enumerate(there)
         for column, source in parts
     ]
@@ -122,8 +122,3 @@ def _renewals(plan: Plan, block: MemoBlock | None) -> list[Row]:
         (_place(block, row, "owed_amount"), "cash", "contract_id", str(name), "", day(pd.Timestamp(plan.scenario.as_of)), EVER[1], 1.0)
         for row, name in enumerate(block.table["contract_id"])
     ]
-
-
-def _rate(plan: Plan) -> float:
-    """Return dollars for a unit of the book's currency on the day of the plan."""
-    return 1.0 / float(in_currency(plan, pd.Series([1.0]), pd.Timestamp(plan.scenario.as_of)).iloc[0])

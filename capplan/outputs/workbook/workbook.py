@@ -33,7 +33,7 @@ def priced_plan(plan: Plan, book: Book) -> priced.Priced:
     """Take a plan's ledger apart into quantities and prices."""
     book = asked_book(book, plan.scenario)
     a = plan.scenario.section(LedgerAssumptions)
-    return priced.priced_ledger(plan.ledger, ledger_tables(book, plan.scenario, plan.purchases), a)
+    return priced.priced_ledger(plan.ledger, ledger_tables(book, plan.scenario, vars(plan.purchases)), a)
 
 
 def revalue_plan(

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from capplan.errors import CapplanError, nearest
+from capplan.errors import CapplanError, suggestion
 from capplan.questions.ledger.schedules import ACCOUNTS
 
 
@@ -28,7 +28,7 @@ def mapped_accounts(entries: pd.DataFrame, account_map: pd.DataFrame) -> pd.Data
         if missing:
             raise CapplanError(
                 f"account_map.csv has no account for {', '.join(missing)}; add a row component,account for each. "
-                f"{nearest(missing[0], list(table.index))}"
+                f"{suggestion(missing[0], list(table.index))}"
             )
     own = entries["component"].map(ACCOUNTS).fillna(entries["component"])
     words = name.where(name != "", own.where(~stated, entries["component"]))

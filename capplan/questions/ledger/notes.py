@@ -5,7 +5,7 @@ from calendar import month_name
 import pandas as pd
 
 from capplan.book.scenario import LedgerAssumptions
-from capplan.errors import nearest
+from capplan.errors import suggestion
 from capplan.questions.ledger.reconcile import reconciliation_notes
 from capplan.records import records
 from capplan.text import money
@@ -29,7 +29,7 @@ def idle_agreement_notes(frame: pd.DataFrame, agreements: pd.DataFrame) -> tuple
     idle = still[~still["provider"].isin(billed)].drop_duplicates("agreement_id") if len(still) else still
     return tuple(
         f"{row['agreement_id']} is an agreement with {row['provider']}, which bills nothing here, so that nothing counts towards it. "
-        f"Correct the provider in spend_agreements.csv, or name it in other_costs.csv: {nearest(str(row['provider']), billed)}."
+        f"Correct the provider in spend_agreements.csv, or name it in other_costs.csv. {suggestion(row['provider'], billed)}"
         for row in records(idle)
     )
 

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.assumptions.placement import PlacementAssumptions
+from capplan.errors import suggestion
 from capplan.questions.placement.machines import Machines
-from capplan.questions.placement.reading import Faults, suggestion
+from capplan.questions.placement.reading import Faults
 from capplan.questions.placement.state import ACCELERATORS, RESOURCES, Floats, Whole
 
 #: What a resource is called in a sentence.

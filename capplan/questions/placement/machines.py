@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.assumptions.placement import PlacementAssumptions
-from capplan.questions.placement.reading import Faults, suggestion
+from capplan.errors import suggestion
+from capplan.questions.placement.reading import Faults
 from capplan.questions.placement.state import CARD, RESOURCES, Floats, Whole
 
 #: What stands for a capacity that nobody states.

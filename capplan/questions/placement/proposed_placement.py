@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.proposed import WHERE, fault_in, rows_of
-from capplan.errors import BookError, Fault, nearest, sentence
+from capplan.errors import BookError, Fault, suggestion
 from capplan.questions.placement.problem import Problem
 
 
@@ -38,8 +38,8 @@ def read_placement(problem: Problem, rows: pd.DataFrame, unread: Sequence[Fault]
     for row in rows_of(rows, unread):
         name = str(row["task_id"])
         named = [each.strip() for each in str(row["nodes"]).split(",")]
-        wrong = [("task_id", name, "it is no task", sentence(nearest(name, task_of)))] if name not in task_of else []
-        wrong += [("nodes", each, "it is no node", sentence(nearest(each, node_of))) for each in named if each not in node_of]
+        wrong = [("task_id", name, "it is no task", suggestion(name, task_of))] if name not in task_of else []
+        wrong += [("nodes", each, "it is no node", suggestion(each, node_of)) for each in named if each not in node_of]
         if len(set(named)) < len(named):
             wrong.append(("nodes", row["nodes"], "a node is named twice", "Name each once."))
         if row["start"] is None and row["start_hours"] is None:

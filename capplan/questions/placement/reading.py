@@ -1,13 +1,12 @@
 """Tasks, edges, nodes and links as somebody hands them over: empty cells filled, and every fault named at once."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from capplan.errors import BookError, Fault, nearest
+from capplan.errors import BookError, Fault, nearest, suggestion
 
 #: Columns a table must have, and what stands for empty cells of the others.
 NEEDED = {
@@ -94,12 +93,6 @@ class Faults:
         """Raise all of them, where there are any."""
         if self.found:
             raise BookError(self.found, where="the tasks, nodes and links")
-
-
-def suggestion(word: object, known: Iterable[str]) -> str:
-    """Name the known words nearest to what was given, as a sentence."""
-    text = nearest(str(word), known)
-    return text[:1].upper() + text[1:]
 
 
 def read(table: str, given: pd.DataFrame | None, faults: Faults) -> pd.DataFrame:

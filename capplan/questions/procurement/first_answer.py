@@ -51,7 +51,7 @@ def first_answer(found: Decided, *, alike: bool = False) -> FirstAnswer:
         " within that gap.",
         *found.notes,
     )
-    answer = _tabulated(found, found.purchases, found.lots, solution.x, (solution.cost_by_scenario, solution.recourse), notes)
+    answer = tabulated(found, found.purchases, found.lots, solution.x, (solution.cost_by_scenario, solution.recourse), notes)
     firm = found.purchases[found.purchases["firm"]]
     what = (
         f"{counted(len(firm), 'contract')} to sign before the next review, worth {money(firm['usd'].sum())}"
@@ -86,7 +86,7 @@ def kept_answer(problem: Problem, bought: Mapping[tuple[str, str], float]) -> Fi
     x, excesses = stretched(x, decisions, model)
     cost = np.bincount(program.scenario, weights=program.weight * point_costs(program, decisions), minlength=len(program.probability))
     notes = ("Today's purchases are kept: the best plan costs no more, and the full answer finds it.",)
-    answer = _tabulated(found, purchase_table(found.choices, lots), lots, x, (cost, decisions), notes)
+    answer = tabulated(found, purchase_table(found.choices, lots), lots, x, (cost, decisions), notes)
     broken = broken_limits(excesses)
     but = f", and breaks {', '.join(broken)}" if broken else ""
     return replace(
@@ -99,7 +99,7 @@ def _costs(answer: FirstAnswer, found: Stated) -> str:
     return f"{money(answer.expected_usd)} in expectation and {money(answer.bad_usd)} in the worst {share:g} % of cases"
 
 
-def _tabulated(
+def tabulated(
     found: Stated,
     purchases: pd.DataFrame,
     lots: np.ndarray,

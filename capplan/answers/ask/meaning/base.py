@@ -166,7 +166,7 @@ class Base(Transformer[Token, Any]):
     def _fitting(self, wanted: Wanted, kinds: Sequence[str]) -> list[Ref]:
         if len(wanted.names) == 1 or (wanted.names and len(set(wanted.names)) == 1):
             exact = [ref for ref in wanted.names[0] if ref.kind in kinds]
-            if exact or not wanted.kinds:
+            if exact:
                 return exact
         known = [ref for kind in kinds for ref in self.names.of_kind(kind)]
         if not wanted.names:
@@ -226,9 +226,11 @@ class Base(Transformer[Token, Any]):
         size = first(children, float)
         return 1 - size if has(children, "DOWN", "DROP", "TIGHTER") else 1 + size
 
-    def _usd(self, amount: Amount) -> float:
-        if amount.unit not in ("", "USD"):
-            raise UnclearError(f"this book's prices are in USD, and the sentence says {amount.unit}; say the amount in USD")
+    @staticmethod
+    def _usd(amount: Amount, currency: str = "USD", what: str = "this book's prices") -> float:
+        """Return an amount that is in the currency of what it is for, or in none that is said."""
+        if amount.unit not in ("", currency):
+            raise UnclearError(f"{what} are in {currency}, and the sentence says {amount.unit}; say the amount in {currency}")
         return amount.number
 
     def _day(self, word: Word, *, last: bool = False) -> dt.datetime:

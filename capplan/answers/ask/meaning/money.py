@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from capplan.answers.ask.meaning.base import Base, Found, Sold, UnclearError, Wanted, as_number, changed, first, has, percent_of, words_of
@@ -119,6 +120,8 @@ class Money(Base):
         each: list[tuple[str, ...]] = [(term,) for term in sold.terms] or [()]
         for wanted, terms in ((wanted, terms) for wanted in sold.refs for terms in each):
             if (where := self._about(wanted, terms)) is not None:
+                if any(ref.kind == "site" for names in wanted.names for ref in names):
+                    raise UnclearError("the price of the power there, or of the machines? Say electricity, or the offer")
                 rows = self._offers_about(where)
                 stated = [name for name in ("usd_per_hour", "negotiated_usd_per_hour", "capex_usd") if (rows[name] > 0).any()]
                 found += [
@@ -160,7 +163,10 @@ class Money(Base):
 
     def quote(self, children: Found) -> Found:
         usd = self._usd(self.money(words_of(children, "MONEY", "NUMBER")))
-        refs = [self._one(wanted, ("offer",)) for wanted in first(children, tuple)]
+        parts = [child for child in children if isinstance(child, tuple)]
+        # who quotes, and what: nebius quotes 20 an hour for the one-year offer
+        about = [replace(parts[-1][0], names=(*parts[0][0].names, *parts[-1][0].names))] if len(parts) > 1 else parts[0]
+        refs = [self._one(wanted, ("offer",)) for wanted in about]
         counts = self.book.get("skus").set_index("sku")["accelerator_count"]
         per = {ref: float(counts[self._row(ref)["sku"]]) if has(children, "PER_GPU") else 1.0 for ref in refs}
         given = first(children, dict) or {}
@@ -201,9 +207,13 @@ class Money(Base):
         return [Asked(card="A contract is extended by", pick=ref.key, number=quarters) for ref in self._contracts(children)]
 
     def extend_more(self, children: Found) -> Found:
-        """Extend a contract by a span that is said to be on top: six more months of it."""
+        """Extend a contract, or the time of a training run, by a span that is said to be on top: six more months of it."""
         if not re.search(r"\b(?:more|another|further|extra|additional)\b", self.text, re.I):
             raise UnclearError("is it extended by that much, or does it run for that long?", rank=0)
+        refs = self._each(first(children, tuple), ("contract", "run"))
+        if all(ref.kind == "run" for ref in refs):
+            number, unit = self._whole(first(children, Amount))
+            return [changed(f"training_runs.{quoted(ref.key)} shift deadline {number:+d} {unit}") for ref in refs]
         return self.extend(children)
 
     def renewal_price(self, children: Found) -> Found:
@@ -268,25 +278,28 @@ class Money(Base):
         return self.budget_moves([*children, float(words_of(children, "FRACTION")[0].value)])
 
     def budget_set(self, children: Found) -> Found:
-        return self._budget_of(self._budgets(children), self._usd(first(children, Amount)))
+        return self._budget_of(self._budgets(children), first(children, Amount))
 
     def budget_of_quarter(self, children: Found) -> Found:
         if first(children, Amount).number < LEAST_BUDGET:
             raise UnclearError("an amount and a quarter: of what?")
         return self.budget_set(children)
 
-    def _budget_of(self, pot: list[str], usd: float) -> Found:
-        if not pot:
-            raise UnclearError(
-                "which budget? Say its quarter or its id", [ref.key for ref in self.names.of_kind("limit") if "budget" in ref.key]
-            )
-        return [changed(f"limits.{quoted(name)} set amount {as_number(usd)}") for name in pot]
+    def _budget_of(self, pot: list[str], amount: Amount, *, sign: int = 0) -> Found:
+        """Set budgets to an amount, or move them by it, each in its own currency; where none is named, the only one there is."""
+        limits = self.book.get("limits").set_index("limit_id")
+        budgets = limits[(limits["kind"] == "budget_usd") & (limits["measure"] != "capex")]
+        if not pot and len(budgets) != 1:
+            raise UnclearError("which budget? Say its quarter or its id", list(budgets.index))
+        found: Found = []
+        for name, row in limits.loc[pot or list(budgets.index)].iterrows():
+            currency = row["currency"] if "currency" in limits and isinstance(row["currency"], str) else "USD"
+            given = self._usd(amount, currency, "budgets" if row["kind"] == "budget_usd" else "limits")
+            found.append(changed(f"limits.{quoted(str(name))} set amount {as_number(row['amount'] * abs(sign) + (sign or 1) * given)}"))
+        return found
 
     def budget_by(self, children: Found) -> Found:
-        step = self._usd(first(children, Amount)) * (1 if has(children, "UP") else -1)
-        now = self.book.get("limits").set_index("limit_id")["amount"]
-        pot = self._budgets(children)
-        return [item for name in pot for item in self._budget_of([name], float(now[name]) + step)] or self._budget_of([], step)
+        return self._budget_of(self._budgets(children), first(children, Amount), sign=-1 if has(children, "DOWN", "DROP") else 1)
 
     def no_capex(self, _: Found) -> Found:
         return [Asked(card="No capital is spent")]
@@ -347,13 +360,34 @@ class Money(Base):
         return found
 
     def quota_share(self, children: Found) -> Found:
-        return self._quotas(first(children, tuple) or (), float(words_of(children, "PERCENT", "FRACTION")[0].value))
+        return self._quotas(first(children, tuple) or (), first(children, float) or float(words_of(children, "FRACTION")[0].value))
 
-    def room(self, children: Found) -> Found:
-        limits, found = self.book.get("limits"), []
+    def quota_set(self, children: Found) -> Found:
+        """Set the one limit of machines by the hour, or of all of them, that a provider, a place and an accelerator have."""
+        hours = [word.kind.casefold() for word in words_of(children, "SPOT", "ON_DEMAND")]
+        kinds = [f"{each}_accelerators" for each in hours or ["quota"]]
+        rows, refs = self.book.get("limits"), first(children, tuple)
+        for column, value in [("kind", kinds[0]), *(each for wanted in refs for each in (self._about(wanted) or {"": ""}).items())]:
+            rows = rows[rows[column] == value] if column in rows else rows.iloc[:0]
+        if len(rows) != 1 or len(kinds) > 1 or not rows["quarter"].isna().all():
+            of_kind = self.book.get("limits").query("kind == @kinds[0]")["limit_id"]
+            raise UnclearError(
+                f"{counted(len(rows), 'limit')} for that in this book; say which", list(rows["limit_id"] if len(rows) else of_kind)
+            )
+        return [changed(f"limits.{quoted(rows['limit_id'].iloc[0])} set amount {as_number(words_of(children, 'NUMBER')[0].value)}")]
+
+    def room(self, children: Found, sign: int = 0) -> Found:
+        """Set the power of a site, or move it by an amount."""
+        limits, found, kw = self.book.get("limits"), [], words_of(children, "KW")[0].value
         for wanted in first(children, tuple):
             site = self._one(wanted, ("site",)).key
-            named = limits[(limits["kind"] == "power_kw") & (limits["region"].fillna(site) == site)]["limit_id"]
-            rows = [f"limits.{quoted(name)} set amount" for name in named] or [f"sites.{quoted(site)} set available_kw"]
-            found += [changed(f"{row} {as_number(words_of(children, 'KW')[0].value)}") for row in rows]
+            named = limits[(limits["kind"] == "power_kw") & (limits["region"].fillna(site) == site)].set_index("limit_id")["amount"]
+            now = self.book.get("sites").set_index("site")["available_kw"]
+            rows = {f"limits.{quoted(name)} set amount": at for name, at in named.items()} or {
+                f"sites.{quoted(site)} set available_kw": now[site]
+            }
+            found += [changed(f"{row} {as_number(at * abs(sign) + (sign or 1) * kw)}") for row, at in rows.items()]
         return found
+
+    def room_by(self, children: Found) -> Found:
+        return self.room(children, -1 if has(children, "DOWN", "DROP") else 1)

@@ -16,8 +16,10 @@ from capplan.text import counted, listed
 class Operations(Base):
     """Rules about how work is run."""
 
-    def _latency(self, refs: tuple[Wanted, ...], factor: float) -> Found:
-        picks = [self._one(wanted, ("workload",)).key for wanted in refs]
+    def _latency(self, refs: tuple[Wanted, ...] | None, factor: float) -> Found:
+        """Move the latency targets of services, or of all that have some and are hosted."""
+        services = self.book.get("services").dropna(subset=["first_token_seconds_p95"])["workload"]
+        picks = [self._one(wanted, ("workload",)).key for wanted in refs] if refs else list(services)
         return [Asked(card="Latency targets change by", pick=pick, number=percent_of(factor)) for pick in picks]
 
     def latency_moves(self, children: Found) -> Found:

@@ -59,7 +59,7 @@ class Reasons(Base):
         return [Shown(report="placement")]
 
     def field(self, children: Found) -> Found:
-        name, word = children[0].value, children[-1]
+        name, word = words_of(children, "FIELD")[0].value, words_of(children, "NUMBER", "PERCENT", "MONEY", "SPAN")[0]
         unit = (Scenario.model_fields[name].json_schema_extra or {}).get("unit", "")  # type: ignore[union-attr]
         if word.kind == "PERCENT" and not str(unit).startswith("share"):
             raise UnclearError(f"{name} is no share")

@@ -44,7 +44,7 @@ GROUPS = 6
 
 
 class Excess(NamedTuple):
-    """A limit that a first stage exceeds in a quarter, in the unit of its kind; a soft one is paid for instead."""
+    """A limit that a first stage exceeds in a quarter, in the unit of its kind, with what is signed; a soft one is paid for instead."""
 
     limit_id: str
     kind: str
@@ -152,8 +152,8 @@ def _pay(x: np.ndarray, entries: np.ndarray, over: float, limit: Mapping[str, ob
     slack, amount = slack_columns(program, entries), float(str(limit["limit"]))
     if len(slack):
         x[slack[0]] += over / -entries[slack[0]]
-    noticed = over > 1e-6 * max(abs(amount), 1.0)
-    return [Excess(str(limit["limit_id"]), str(limit["kind"]), str(limit["quarter"]), amount, over, not len(slack))] if noticed else []
+    noticed, more = over > 1e-6 * max(abs(amount), 1.0), over + float(str(limit.get("already", 0.0)))
+    return [Excess(str(limit["limit_id"]), str(limit["kind"]), str(limit["quarter"]), amount, more, not len(slack))] if noticed else []
 
 
 def _rationed(model: Model, x: np.ndarray, solution: Solution, a: ProcurementAssumptions) -> Solution:

@@ -1,23 +1,26 @@
 """A plan from anywhere, checked and not trusted: what it breaks and by how much, what it costs, and how far it is from the proven plan."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from capplan.book.currencies import DOLLARS, Currency
 from capplan.optimize.solver import InfeasibleError, arrays
 from capplan.questions.procurement.answer_tables import purchase_table
 from capplan.questions.procurement.decide import Decided
 from capplan.questions.procurement.explain.alternatives import BESIDE, Excess, Served, costed, served, stretched
 from capplan.questions.procurement.explain.dispatch import Court, lifted, risk_weighted
+from capplan.questions.procurement.explain.leaving import departure_table
 from capplan.questions.procurement.explain.proposed import Matched, match_rows
+from capplan.questions.procurement.first_answer import tabulated
 from capplan.questions.procurement.program.agreement_proof import best_plan
 from capplan.questions.procurement.program.first_stage import Model
 from capplan.questions.procurement.program.limit_scope import named_in
 from capplan.records import word_list
-from capplan.text import counted, listed, money
+from capplan.text import counted, listed
 
 #: In which unit a limit of each kind is exceeded.
 UNITS = {
@@ -26,31 +29,12 @@ UNITS = {
     "power_kw": "kW",
     "provider_share": "accelerators",
     "budget_usd": "USD",
+    "team_budget_usd": "USD",
 }
 BROKEN = ["constraint", "name", "quarter", "limit", "over", "unit", "forbids", "words", "file", "row"]
 ROWS = ["file", "row", "offer_id", "quarter", "lots", "machines", "accelerators", "usd", "sign_by", "submit_by", "counted", "in_order"]
 #: Measures of cost that are held against the proven plan's.
 MEASURES = word_list("expected_usd cvar_usd p10_usd p90_usd worst_usd objective_usd spend_usd shortfall_usd beyond_horizon_usd")
-
-
-@dataclass(frozen=True)
-class Currency:
-    """In what the amounts of a check are said."""
-
-    name: str = "USD"  #: Three letters.
-    usd: float = 1.0  #: Dollars for one unit of it, on the day of the plan.
-    usd_by_quarter: Mapping[str, float] = field(default_factory=dict)  #: The same by quarter, for what is held by the quarter.
-
-    def amount(self, usd: float, quarter: str = "") -> float:
-        """Convert dollars."""
-        return usd / self.usd_by_quarter.get(quarter, self.usd)
-
-    def said(self, usd: float, quarter: str = "") -> str:
-        """Write dollars in it."""
-        return money(self.amount(usd, quarter), self.name)
-
-
-DOLLARS = Currency()
 
 
 @dataclass(frozen=True)
@@ -89,7 +73,11 @@ class CheckedPlan:
         return {"rows": self.rows, "broken": self.broken, "costs": self.costs, "lots": self.lots}
 
 
-def check_plan(found: Decided, proposed: pd.DataFrame, currency: Currency = DOLLARS) -> CheckedPlan:
+#: What holds purchases, departures, dispatch, capacity and costs of a plan against budgets that no program holds: those of teams.
+Beside = Callable[[Mapping[str, pd.DataFrame]], list[Excess]]
+
+
+def check_plan(found: Decided, proposed: pd.DataFrame, currency: Currency = DOLLARS, beside: Beside | None = None) -> CheckedPlan:
     """Say which constraints proposed purchases break, and value them by the dispatch that the plan's alternatives get.
 
     What cannot begin when it is wanted is not valued. What exceeds a limit is valued as if it could be had: only then may it cost less
@@ -97,6 +85,7 @@ def check_plan(found: Decided, proposed: pd.DataFrame, currency: Currency = DOLL
 
     Args:
         proposed: Rows of `book.proposed.Proposed`.
+        beside: Holds what is taken against the budgets that the program does not have; the tables are those of `answer.Purchases`.
 
     Raises:
         BookError: Every row that cannot be understood, at once.
@@ -104,6 +93,8 @@ def check_plan(found: Decided, proposed: pd.DataFrame, currency: Currency = DOLL
     matched, model, a = match_rows(found, proposed), found.model, found.problem.assumptions
     lots, notes = _with_what_is_forced(matched, found)
     taken, excesses = _valued(lots, found)
+    if beside is not None:
+        excesses = [*excesses, *beside(_booked(lots, taken, found))]
     parts = (found.choices, found.recourse, model, found.work, a)
     checked, plan = costed(("checked", ""), taken, *parts), costed(("plan", ""), served(found.solution), *parts)
     costs = pd.DataFrame([(name, checked[name], plan[name]) for name in MEASURES], columns=["measure", "checked_usd", "plan_usd"])
@@ -152,6 +143,16 @@ def _valued(lots: np.ndarray, found: Decided) -> tuple[Served, list[Excess]]:
     return ways[0], excesses
 
 
+def _booked(lots: np.ndarray, taken: Served, found: Decided) -> dict[str, pd.DataFrame]:
+    """Return what is taken as the tables that a ledger is made from."""
+    x, costs, decisions = taken
+    own, model = purchase_table(found.choices, lots), found.model
+    said = tabulated(found, own, lots, x, (costs, decisions), ())
+    court = Court(model, model.program, found.solution, found.assumptions)
+    gone = departure_table(found.choices, model, replace(found.solution, x=x), court.free, found.assumptions)
+    return {"purchases": own, "departures": gone, "dispatch": said.dispatch, "capacity": said.capacity, "costs": said.costs}
+
+
 def _held(model: Model, x: np.ndarray, found: Decided) -> Served | None:
     """Return the best use of a first stage's lots that keeps budgets and may put work off; None where there is none."""
     program, a = model.program, found.problem.assumptions
@@ -191,11 +192,13 @@ def _broken_table(matched: Matched, excesses: list[Any], currency: Currency) -> 
         # what is committed is part of what is expected; a soft budget is paid for once for each part
         over = max(each.over for each in own) if hard else sum(each.over for each in own)
         unit, limit, quarter = UNITS.get(first.kind, ""), first.limit, str(first.quarter)
-        amount, allowed = f"{over:,.6g} {unit}", f"{limit:,.6g}"
+        amount = counted(float(f"{over:.6g}"), "accelerator") if unit == "accelerators" else f"{over:,.6g} {unit}"
+        allowed = f"{100 * limit:,.6g} %" if first.kind == "provider_share" else f"{limit:,.6g}"
         if unit == "USD":
             amount, allowed, unit = currency.said(over, quarter), currency.said(limit, quarter), currency.name
             over, limit = currency.amount(over, quarter), currency.amount(limit, quarter)
-        words = f"{named_in(*key)}: {amount} more than the {allowed} allowed{'' if hard else ', which a soft budget prices'}"
+        soft = ", which nothing prices, since it is soft" if first.kind == "team_budget_usd" else ", which a soft budget prices"
+        words = f"{named_in(*key)}: {amount} more than the {allowed} allowed{'' if hard else soft}"
         rows.append((first.kind, first.limit_id, first.quarter, limit, over, unit, hard, words, "", np.nan))
     for name, over in (each for each in excesses if not isinstance(each, Excess)):
         rows.append(("rule", name, "", np.nan, over, "", True, f"the rule '{name}' is exceeded by {over:,.6g}", "", np.nan))

@@ -10,7 +10,7 @@ import pandas as pd
 
 from capplan.book.proposed import WHERE, fault_in, rows_of
 from capplan.contract_kinds import USAGE_TERMS
-from capplan.errors import BookError, Fault, nearest, sentence
+from capplan.errors import BookError, Fault, suggestion
 from capplan.questions.procurement.decide import Stated
 from capplan.questions.procurement.supply.sites import site_ends
 from capplan.questions.procurement.supply.starts import Hindrance, hindrances, window_of
@@ -93,7 +93,7 @@ class Offers:
         """Say what a row lacks or contradicts."""
         found, name = [], self.name(row)
         if name not in self.known:
-            found.append(fault_in(row, "offer_id", row["offer_id"], "it is no offer of the book", sentence(nearest(name, self.known))))
+            found.append(fault_in(row, "offer_id", row["offer_id"], "it is no offer of the book", suggestion(name, self.known)))
         if row["quarter"] is None and row["starts"] is None:
             found.append(fault_in(row, "quarter", None, "neither quarter nor starts is stated", "State one of them."))
         elif row["quarter"] is not None and not _is_quarter(row["quarter"]):

@@ -210,7 +210,7 @@ def build_model(
         costs=costs if several else None,
         cost_state=np.ravel(found) if several else None,
     )
-    rows = pd.DataFrame(described, columns=["row", "limit_id", "kind", "quarter", "limit"])
+    rows = pd.DataFrame(described, columns=["row", "limit_id", "kind", "quarter", "limit", "already"])
     keys = ["limit_id", "kind", "quarter", "limit", "soft"]
     frame = pd.DataFrame([tuple(about[key] for key in keys) for about, _ in limited.budgets], columns=keys)
     spend_rows = np.array([place_of[rule.name] for rule, _ in agreed], dtype=int)

@@ -28,7 +28,7 @@ class LimitRows:
     #: Variable of each amount of power that is paid for in any case and taken over by what is bought (`Choices.paid_power`).
     saving: list[Any]
     a: ProcurementAssumptions  #: Penalty of soft budgets.
-    #: Rule, name, and what it is about: limit_id, kind, quarter, limit.
+    #: Rule, name, and what it is about: limit_id, kind, quarter, limit, already (by how much what is signed exceeds it).
     rows: list[tuple[Any, str, dict[str, Any]]] = field(default_factory=list)
     soft: dict[Any, float] = field(default_factory=dict)  #: Price of each excess.
     #: What is to be joined with expected use by the hour, and the coefficients of what is signed.
@@ -45,13 +45,14 @@ class LimitRows:
         self.signed = held(self.market, spans)[:, : spans.planned] * full
 
     def add(self, limit: Limit, quarter: str, coefficients: np.ndarray, room: float, since: str = "") -> None:
-        """Write one row: what the choices take of a limit in a quarter is at most the room that is left of it."""
+        """Write one row: what the choices take of a limit in a quarter is at most the room that is left of it; nothing where none is."""
         from capplan.optimize import modelling
 
         used = {self.lots[j]: float(coefficients[j]) for j in np.flatnonzero(coefficients)}
         if used:
             about = {"limit_id": limit["limit_id"], "kind": limit["kind"], "quarter": quarter, "limit": float(limit["amount"])}
-            self.rows.append((modelling.LpAffineExpression(used) <= room, f"{limit['limit_id']} {quarter}{since}", about))
+            about["already"] = max(-room, 0.0)
+            self.rows.append((modelling.LpAffineExpression(used) <= max(room, 0.0), f"{limit['limit_id']} {quarter}{since}", about))
 
     def add_moments(self, limit: Limit, coefficients: np.ndarray, room: np.ndarray) -> None:
         """Write a limit for every part of the quarters in which it holds, (n, spans) and (spans,), once where parts do not differ."""
@@ -59,11 +60,12 @@ class LimitRows:
         seen: set[tuple[int, bytes, float]] = set()
         for k in np.flatnonzero(holds_in(limit, timeline.horizon)[spans.quarter[: spans.planned]]).tolist():
             q = int(spans.quarter[k])
-            key = (q, coefficients[:, k].tobytes(), float(room[k]))
+            left = float(room[k]) if room[k] >= 0 else float(room[spans.quarter[: len(room)] == q].min())
+            key = (q, coefficients[:, k].tobytes(), left)
             if key not in seen:
                 since = f" from {spans.starts[k]:%Y-%m-%d}" if k != spans.first[q] and any(before[0] == q for before in seen) else ""
                 seen.add(key)
-                self.add(limit, timeline.quarters[q], coefficients[:, k], float(room[k]), since)
+                self.add(limit, timeline.quarters[q], coefficients[:, k], left, since)
 
 
 def quota(limit: Limit, given: LimitRows) -> None:
@@ -79,7 +81,7 @@ def quota(limit: Limit, given: LimitRows) -> None:
         given.notes.append(
             f"{limit['limit_id']}: contracts already signed exceed the quota of {amount:g} accelerators, so nothing is added while they do."
         )
-    given.add_moments(limit, given.bought * mine[:, None], np.maximum(amount - taken, 0.0))
+    given.add_moments(limit, given.bought * mine[:, None], amount - taken)
 
 
 def new_accelerators(limit: Limit, given: LimitRows) -> None:
@@ -97,7 +99,7 @@ def power(limit: Limit, given: LimitRows) -> None:
     running = spans.covered(holdings["start"], holdings["end"])[:, : spans.planned] if len(holdings) else given.signed
     drawn = ((running > 0) * holdings["power_kw"].to_numpy(float)[:, None])[in_scope(limit, holdings)].sum(axis=0)
     own = table["lot_kw"].to_numpy(float) * in_scope(limit, table) * (table["term"] == "owned").to_numpy()
-    given.add_moments(limit, own[:, None] * given.there, np.maximum(float(limit["amount"]) - drawn, 0.0))
+    given.add_moments(limit, own[:, None] * given.there, float(limit["amount"]) - drawn)
 
 
 def provider_share(limit: Limit, given: LimitRows) -> None:
@@ -111,7 +113,7 @@ def provider_share(limit: Limit, given: LimitRows) -> None:
         total = given.signed[theirs].sum(axis=0)
         has = given.signed[theirs & (holdings["provider"] == provider).to_numpy()].sum(axis=0)
         slope = given.bought * (own * 1.0 - share * mine)[:, None]
-        given.add_moments({**limit, "limit_id": f"{limit['limit_id']} {provider}"}, slope, np.maximum(share * total - has, 0.0))
+        given.add_moments({**limit, "limit_id": f"{limit['limit_id']} {provider}"}, slope, share * total - has)
 
 
 def budget(limit: Limit, given: LimitRows) -> None:
@@ -219,6 +221,6 @@ def _within(
         over = given.problem.add_variable(f"over {name}", 0)
         used[over] = -1.0
         given.soft[over] = float(given.a.soft_limit_penalty_share * given.choices.timeline.discount[q])
-    about = {"limit_id": limit["limit_id"], "kind": "budget_usd", "quarter": quarter, "limit": float(limit["amount"])}
+    about = {"limit_id": limit["limit_id"], "kind": "budget_usd", "quarter": quarter, "limit": float(limit["amount"]), "already": 0.0}
     given.rows.append((modelling.LpAffineExpression(used) <= room, name, about))
     return about, used, room
