@@ -71,6 +71,26 @@ def refused(target: Path, elsewhere: str = "choose another place", kind: type[Ca
         raise kind(said) from error
 
 
+@contextmanager
+def reachable() -> Iterator[None]:
+    """Turn what the system says of a file or folder that cannot be reached into one message: its name is too long, a link has no end.
+
+    Examples:
+        >>> with reachable():
+        ...     Path("a" * 300).stat()
+        Traceback (most recent call last):
+        ...
+        capplan.errors.CapplanError: aaaa...: File name too long. The name is too long: name another place.
+    """
+    try:
+        yield
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0)
+        if remedy is None or error.filename is None:
+            raise
+        raise CapplanError(f"{shortened(error.filename)}: {error.strerror}. {remedy.format('name another place')}") from error
+
+
 class ScenarioError(CapplanError):
     """An assumption is misspelt, out of bounds or contradicts another one."""
 

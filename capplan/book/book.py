@@ -31,7 +31,7 @@ from capplan.book.rules import check_tables
 from capplan.book.scenario import Change, Scenario, build_scenario
 from capplan.book.tables.registry import REFERENCE_TABLES, TABLES, columns_of, key_of, meaning_of
 from capplan.contract_kinds import SHEET_TERMS
-from capplan.errors import BookError, CapplanError, Fault, MissingTableError, nearest, refused
+from capplan.errors import BookError, CapplanError, Fault, MissingTableError, nearest, reachable, refused
 from capplan.scratch import scratch
 
 #: Books with what-ifs that are kept: the steps of one answer ask for the same one.
@@ -205,7 +205,9 @@ def load_book(path: str | Path) -> Book:
         ScenarioError: Where book.yaml overrides an assumption wrongly.
     """
     folder = Path(path)
-    if not folder.is_dir():
+    with reachable():
+        there = folder.is_dir()
+    if not there:
         raise CapplanError(
             f"{folder} is not a folder; a book is a folder with book.yaml and CSV tables. `capplan new {folder} --from enterprise` makes"
             " one."

@@ -6,13 +6,24 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from capplan import __version__
 from capplan.book.plain_yaml import NotYamlError, read_overrides, read_yaml
-from capplan.errors import CapplanError, ScenarioError
+from capplan.errors import CapplanError, ScenarioError, reachable
 from capplan.notes import ToDo
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+class Commands(TyperGroup):
+    """The commands; what the system says of a place that was named is said as one message."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        with reachable():
+            return super().invoke(ctx)
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 BookFolder = Annotated[Path, typer.Argument(metavar="BOOK", help="Folder of the book.")]
 Parameters = Annotated[

@@ -18,7 +18,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from capplan.book.allowed import fault_words
-from capplan.errors import BookError, CapplanError, Fault, nearest
+from capplan.errors import BookError, CapplanError, Fault, nearest, reachable
 from capplan.ingest.folding import fold
 from capplan.ingest.identities import Identities
 from capplan.ingest.ingested import Ingested, WorkOptions
@@ -90,6 +90,12 @@ def expanded(files: Sequence[Path | str] | Path | str) -> list[Path]:
     Raises:
         CapplanError: If a pattern or folder has no file.
     """
+    with reachable():
+        return _expanded(files)
+
+
+def _expanded(files: Sequence[Path | str] | Path | str) -> list[Path]:
+    """Look at each name as it stands."""
     found: list[Path] = []
     for name in [files] if isinstance(files, str | Path) else files:
         path = Path(name)

@@ -96,10 +96,11 @@ def instant(sheet: Sheet, source: str, times: Sequence[str] = ()) -> tuple[str, 
     """Return SQL for an instant in UTC, and what would be wrong with it; `times` are all columns of times (see `written_days`)."""
     text, options = quoted(source), sheet.options
     is_zoned = f"(contains({text}, ':') and regexp_matches(right({text}, 6), '{_ZONE_AT_THE_END}'))"
-    number = f"try_cast({text} as double)"
+    # "nan" and "inf" count nothing
+    number = f"case when isfinite(try_cast({text} as double)) then try_cast({text} as double) end"
     tallies = sheet.per_file(
-        f"count({text}), count({number}), count(*) filter ({is_zoned}), min({number}) filter (isfinite({number})), "
-        f"max({number}) filter (isfinite({number})), count(*) filter ({_NO_YEAR_FIRST.format(text)})"
+        f"count({text}), count({number}), count(*) filter ({is_zoned}), min({number}), max({number}),"
+        f" count(*) filter ({_NO_YEAR_FIRST.format(text)})"
     )
     filled, zoned = sum(tally[0] for tally in tallies), sum(tally[2] for tally in tallies)
     remedy = "Write instants like 2023-11-16T18:17:03 in UTC or with a zone, or give their pattern: time_format=%d.%m.%Y %H:%M."

@@ -120,6 +120,17 @@ def places(make_book, tmp_path):
     return {"whole": make_book(usage=hourly())} | {name: tmp_path / name for name in ("file", "empty", "nothing", "out")}
 
 
+@pytest.mark.parametrize("name", [*QUICK, *SLOW])
+def test_a_place_whose_name_no_system_takes_is_said_by_every_command(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    line = [name, *("x" * 300 for part in COMMANDS[name].params if part.param_type_name == "argument")]
+    line += {"sweep": ["--vary", "price_factor=1,2"], "accept": ["--reason", "r"]}.get(name, [])
+    done = CliRunner().invoke(app, line)
+    assert done.exit_code
+    assert isinstance(done.exception, SystemExit | CapplanError), done.exception
+    assert list(tmp_path.iterdir()) == []
+
+
 @seeded
 @CALM
 @given(line=words())

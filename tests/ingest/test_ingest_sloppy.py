@@ -86,6 +86,22 @@ def test_failed_and_cached_requests_are_no_work(tmp_path):
         ingest("requests", write(tmp_path, "failed.csv", failed))
 
 
+@pytest.mark.parametrize("odd", ["nan", "inf", "-Infinity", "NaN"])
+@pytest.mark.parametrize(
+    ("format", "head", "row"),
+    [
+        ("requests", "ts,prompt_tokens,completion_tokens", "{},1,1"),
+        ("jobs", "name,submit_time,end_time,gpus", "a,{},2026-01-02,1"),
+        ("slurm", "JobID,Submit,Start,End,AllocTRES", "1,{0},{0},{0},gres/gpu=2"),
+    ],
+)
+def test_a_number_without_an_end_is_no_time(tmp_path, format, head, row, odd):
+    for lines in ([odd], [odd, odd], ["1767225600", odd], ["2026-01-01", odd]):
+        path = write(tmp_path, "log.csv", "\n".join([head, *(row.format(each) for each in lines)]) + "\n")
+        with pytest.raises(BookError, match=r"row \d, column (ts|submit_time|Submit)"):
+            ingest(format, path)
+
+
 @pytest.mark.parametrize(
     ("statuses", "refused"),
     [
