@@ -252,3 +252,18 @@ def test_days_in_any_order_where_the_column_decides_it(tmp_path, times, right):
     usage = ingest("requests", path).tables["usage"]
     assert f"{usage.time.min():%Y-%m-%dT%H}" == right
     assert usage.quantity.sum() == 2
+
+
+def test_what_a_job_got_counts_before_what_it_asked_for_and_where_no_length_is_told_its_start_and_end_do(tmp_path):
+    head = "JobID|Account|State|Submit|Start|End|AllocTRES|ReqTRES\n"
+    times = "2026-10-01T00:00:00|2026-10-01T01:00:00|2026-10-01T03:30:00"
+    rows = {
+        "1": ("gres/gpu=4", "gres/gpu=8"),
+        "2": ("gres/shard=2", "gres/shard=8"),
+        "3": ("gres/mps=50", "gres/mps=100"),
+        "4": ("", "gres/gpu=2"),
+    }
+    text = head + "".join(f"{name}|a|COMPLETED|{times}|{got}|{asked}\n" for name, (got, asked) in rows.items())
+    jobs = ingest("slurm", write(tmp_path, "sacct.txt", text), shards_per_accelerator=4).tables["jobs"].set_index("job_id")
+    assert jobs["accelerators"].to_dict() == {"1": 4, "2": 0.5, "3": 0.5, "4": 2}
+    assert set(jobs["duration_seconds"]) == {2.5 * 3600}

@@ -218,3 +218,14 @@ def test_a_plan_in_a_store_is_the_plan_in_a_folder(tmp_path):
     again, _ = scheduled_plan(folder, {"demand_factor": 2.0}, f"memory://{tmp_path.name}", "quick", say=lambda _: None)
     assert again.changed
     assert b"demand_factor" in store.cat_file(f"{where.removeprefix('memory:/')}/changed.html")
+
+
+def test_a_signature_in_several_parts_counts_as_their_sum():
+    def signed(*rows):
+        return pd.DataFrame(
+            [("year", "2027Q1", machines, firm) for machines, firm in rows], columns=["offer_id", "quarter", "machines", "firm"]
+        )
+
+    assert signed_apart(signed((2.0, True), (3.0, True)), signed((5.0, True), (9.0, False))).empty
+    (row,) = signed_apart(signed((2.0, True), (3.0, True)), signed((4.0, True))).to_dict("records")
+    assert (row["machines_before"], row["machines_after"]) == (5.0, 4.0)

@@ -12,6 +12,7 @@ from capplan.questions.demand.growth import courses_of, fit_growth, growth_media
 from capplan.questions.demand.growth_kinds import COMBINATIONS, KINDS, POWER_SHARES, factors, log_prior
 from capplan.questions.demand.growth_level import growth_level
 from capplan.questions.demand.history import History
+from capplan.questions.demand.shape import shapes_of
 from tests.cases.demand_kinds import KINDS as MADE_UP
 from tests.cases.demand_kinds import ORDINARY, UNBIASED, four_weeks, made_up
 from tests.conftest import reference_file
@@ -138,6 +139,18 @@ def test_what_a_history_does_around_its_smooth_course_is_kept_as_it_is(times):
     assert found is not None
     assert found.ratio.mean() == pytest.approx(1.0)
     assert found.ratio == pytest.approx(swing, rel=0.03)
+
+
+def test_a_week_that_is_not_known_takes_the_mean_shape_of_those_that_are():
+    """Two known weeks, one of which is busy by day alone; one of which half is missing; one without work."""
+    rise, fall = np.linspace(1.0, 3.0, 168), np.linspace(3.0, 1.0, 168)
+    holes = np.where(np.arange(168) % 2, np.nan, rise)
+    weeks = pd.date_range("2026-01-05", periods=4, freq="7D")
+    about = {"weekday_factor": np.ones(7), "step_hours": 1.0, "demand": 1.0, "unmet": 0.0, "inferred": 0.0, "peak_per_hour": 3.0}
+    hourly = np.array([rise, 5 * fall**2, holes, np.zeros(168)])
+    history = History("w", "us", "week", np.ones(4), weeks, weeks[-1], hourly=hourly, kind="regular", **about)
+    known = [rise / rise.mean(), fall**2 / (fall**2).mean()]
+    assert shapes_of(history) == pytest.approx(np.array([*known, *([(known[0] + known[1]) / 2] * 2)]))
 
 
 def test_shifting_time_by_weeks_changes_nothing():

@@ -12,7 +12,7 @@ from capplan.book.assumptions.performance import PerformanceAssumptions
 from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.book.book import reference_tables
 from capplan.book.empty import empty_table
-from capplan.questions.serving.gate import CORRECTED
+from capplan.questions.serving.gate import CORRECTED, floors
 from capplan.questions.serving.measured import interpolate, usable_runs
 from capplan.questions.serving.memory import cache_bytes_per_token, model_of, replica_memory
 from capplan.questions.serving.performance import replica_performance
@@ -172,6 +172,28 @@ def test_memory_and_roofline_of_one_answer_use_the_same_cache(asked, precision):
     ]
     room = replica_memory(model, 180, 4, 1500.0, precision=precision, cache_precision=a.cache_precision, reserve_share=0.1)
     assert roof["held"] == pytest.approx(room.tokens / 1500.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+def test_nobody_writes_a_token_faster_than_its_weights_are_read_where_prompts_are_read_elsewhere(precision):
+    """How many accelerators write is not said, so that all 12 may read the weights of one token together, or compute it."""
+    setup = {
+        "model": "Llama-3.1-70B",
+        "accelerator": "H100",
+        "accelerators": 12,
+        "engine": "vllm",
+        "precision": precision,
+        "prefill_workers": 2.0,
+    }
+    done = complete(pd.DataFrame([{**setup, "input_tokens": 1000.0, "output_tokens": 101.0, "concurrency": 4.0}]))
+    least = floors(done, roofline(done, MODELS, MACHINES), MODELS, MACHINES).iloc[0]
+    model, machine = model_of(MODELS, "Llama-3.1-70B"), MACHINES.set_index("accelerator").loc["H100"]
+    size, peak = {"bf16": (2, machine["bf16_tflops"]), "fp8": (1, machine["fp8_tflops"])}[precision]
+    read = model["parameters_active"] * size / (12 * machine["memory_bandwidth_gbps"] * 1e9)
+    first = 2 * model["parameters_active"] * 1000 / (12 * peak * 1e12)
+    assert least["token_seconds"] == pytest.approx(read)
+    assert least["first_token_seconds"] == pytest.approx(first)
+    assert least["request_seconds"] == pytest.approx(max(4 * first * 1.1, first + 100 * read))
 
 
 @pytest.mark.parametrize(("name", "long_tokens"), [("gpt-oss-120b", 131072), ("gpt-oss-20b", 131072)])
