@@ -64,6 +64,15 @@ def test_burstiness_corrections():
     assert queues.mean_wait(0.9, 1, 1, 0.5**2, 1.5**2) == pytest.approx(11.25)
 
 
+@pytest.mark.parametrize(("load", "servers"), [(4.0, 6), (45.0, 50), (90.0, 100)])
+def test_bursts_of_whole_peakedness_are_that_many_times_fewer_servers(load, servers):
+    """Hayward: traffic of peakedness two waits as plain traffic on half of the servers with half of the load does."""
+    overlap = queueing.peakedness(2.0, 1.0) - 1
+    bursty = 1 + 1 / overlap
+    assert queueing.peakedness(bursty, 1.0) == pytest.approx(2.0, abs=1e-9)
+    assert queueing.waiting_share(load, servers, bursty, 1.0) == pytest.approx(queueing.erlang_c(load / 2, servers // 2), rel=1e-6)
+
+
 def test_quantile_inverts_the_tail():
     wait = queues.wait_quantile(0.95, 20, 24, 3.0, 1.5, 0.7)
     assert staffing.late_shares(np.array([20.0]), np.array([24.0]), 3.0, wait, 1.5, 0.7) == pytest.approx([0.05], rel=1e-12)
