@@ -130,7 +130,7 @@ class Fault:
         """Return the fault as one line: where, what, what is allowed, what to do."""
         where = self.file + (f", row {self.row}" if self.row else "") + (f", column {shortened(self.column)}" if self.column else "")
         found = f": found {shortened(self.value)!r}" if self.value else ""
-        return f"{where}{found}; {self.rule}. {self.remedy}"
+        return f"{where}{found}; {self.rule}{'' if self.rule.endswith('?') else '.'} {self.remedy}"
 
 
 class BookError(CapplanError):

@@ -150,11 +150,13 @@ class _TableReader:
         long = value.notna() & (text.str.len() > EXACT_DIGITS)
         if long.any():
             value[long] = [float(cell) for cell in text[long]]
-        bad = (text != "") & ~(value.abs() < BEYOND_MEANING)
+        huge = value.abs() >= BEYOND_MEANING
+        bad = (text != "") & value.isna()
         if column.kind == "int64":
-            bad |= (text != "") & ~bad & (value != value.round())
+            bad |= (text != "") & ~huge & (value != value.round())
         self.refuse(column, text, bad)
-        return value.mask(bad)
+        self.refuse(column, text, huge, f"must be a number of a size below {BEYOND_MEANING:g}")
+        return value.mask(bad | huge)
 
     def boolean(self, column: Column, text: pd.Series) -> pd.Series:
         value = text.str.lower().map(_BOOLEANS)

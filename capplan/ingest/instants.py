@@ -96,11 +96,10 @@ def instant(sheet: Sheet, source: str, times: Sequence[str] = ()) -> tuple[str, 
     """Return SQL for an instant in UTC, and what would be wrong with it; `times` are all columns of times (see `written_days`)."""
     text, options = quoted(source), sheet.options
     is_zoned = f"(contains({text}, ':') and regexp_matches(right({text}, 6), '{_ZONE_AT_THE_END}'))"
-    # "nan" and "inf" count nothing
-    number = f"case when isfinite(try_cast({text} as double)) then try_cast({text} as double) end"
+    number = f"try_cast({text} as double)"
     tallies = sheet.per_file(
-        f"count({text}), count({number}), count(*) filter ({is_zoned}), min({number}), max({number}),"
-        f" count(*) filter ({_NO_YEAR_FIRST.format(text)})"
+        f"count({text}), count({number}), count(*) filter ({is_zoned}), min({number}) filter (isfinite({number})), "
+        f"max({number}) filter (isfinite({number})), count(*) filter ({_NO_YEAR_FIRST.format(text)})"
     )
     filled, zoned = sum(tally[0] for tally in tallies), sum(tally[2] for tally in tallies)
     remedy = "Write instants like 2023-11-16T18:17:03 in UTC or with a zone, or give their pattern: time_format=%d.%m.%Y %H:%M."
@@ -154,10 +153,11 @@ def instant(sheet: Sheet, source: str, times: Sequence[str] = ()) -> tuple[str, 
     return universal, [broken, missing]
 
 
-def _kind_of_times(sheet: Sheet, source: str, tally: tuple[int, int, int, float, float, int]) -> str:
+def _kind_of_times(sheet: Sheet, source: str, tally: tuple[int, int, int, float | None, float | None, int]) -> str:
     """Return SQL for instants that are counted, or an empty text for those that are written; files whose zones differ are unlike."""
     filled, numeric, zoned, low, high, _ = tally
-    if numeric == filled and sheet.options.time_format is None:
+    # "nan" and "inf" alone count nothing
+    if numeric == filled and low is not None and high is not None and sheet.options.time_format is None:
         return _counted(sheet, source, low, high)
     if sheet.many and zoned not in (0, filled):
         raise UnlikeFilesError

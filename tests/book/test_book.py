@@ -82,6 +82,17 @@ def test_numbers_that_are_none(make_book, cell, said):
     assert said in fault
 
 
+@pytest.mark.parametrize("cell", ["1e308", "-1e18", "inf", "9" * 19])
+def test_a_number_beyond_all_quantities_is_told_so(make_book, cell):
+    (fault,) = faults_of(make_book(usage=hourly(), commitments=CONTRACTS.replace(",4,20,", f",{cell},20,"), skus=SKUS, sources=SOURCES))
+    assert f"commitments.csv, row 2, column machines: found '{cell}'; must be a number of a size below 1e+18. " in fault
+
+
+def test_a_message_ends_its_sentences_once(make_book):
+    fault = faults_of(make_book(usage=hourly().replace("quantity", "quantitee")))[0]
+    assert "?." not in fault
+
+
 def test_byte_order_mark_and_windows_line_ends_are_harmless(make_book):
     text = hourly().replace("\n", "\r\n").encode()
     plain, marked = load_book(make_book("plain", usage=hourly())), load_book(make_book("marked", usage=b"\xef\xbb\xbf" + text))
