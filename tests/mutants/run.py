@@ -104,8 +104,9 @@ class Runner:
 
     def __init__(self, root: Path, lines: Mapping[str, Sequence[int]] | None = None) -> None:
         (root / "temporary").mkdir(exist_ok=True)
-        shared = os.environ.get("CAPPLAN_SHARED", str(ROOT.parent / "shared"))
-        own = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1", "CAPPLAN_SHARED": shared, "TMPDIR": str(root / "temporary")}
+        own = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(root / "temporary"), "CAPPLAN_UNSHRUNK": "1"}
+        if (ROOT.parent / "shared").is_dir():
+            own |= {"CAPPLAN_SHARED": os.environ.get("CAPPLAN_SHARED", str(ROOT.parent / "shared"))}
         words = [sys.executable, str(Path(__file__).with_name("forks.py"))]
         self._process = subprocess.Popen(
             words, cwd=root, env={**os.environ, **own}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"

@@ -37,7 +37,7 @@ from capplan.questions.ledger import LedgerTables, build_ledger
 from capplan.questions.ledger.teams import expected_work
 from tests.cases.closed_forms import gap_of
 from tests.cases.office import office, recalculated
-from tests.conftest import SOURCES
+from tests.conftest import SOURCES, some
 
 CENT = 0.005
 LINK, SUM = '=HYPERLINK("x")', "@SUM(1)"
@@ -674,7 +674,7 @@ def test_each_column_shows_its_own_number(made, currency):
 
     bought = {(row["offer_id"], row["quarter"]): row for row in plan.purchases.purchases.to_dict("records")}
     table = decision_tables.decisions(plan)
-    for row in table.to_dict("records"):
+    for row in some(table.to_dict("records")):
         source = bought[row["offer_id"], row["quarter"]]
         assert row["upfront_amount"] == pytest.approx(own(source["upfront_usd"], row["sign_by"]), abs=CENT)
         assert row["value_amount"] == pytest.approx(own(source["usd"], row["sign_by"]), abs=CENT)

@@ -12,6 +12,7 @@ from capplan.inert import inert
 from capplan.outputs.export.files import write_table
 from capplan.outputs.page.html import MemoPart, PageSection, TableBlock, render_page
 from capplan.text import heading, money, readable
+from tests.conftest import some
 
 NASTY = [
     '<script>alert("x")</script>',
@@ -30,7 +31,7 @@ NASTY = [
 def test_csv_cells_start_no_formula(tmp_path, text):
     path = write_table(pd.DataFrame({"workload": [text], text: [1.5]}), tmp_path / "t.csv")
     with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.reader(file):
+        for row in some(csv.reader(file)):
             for cell in row:
                 assert not cell.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r"))
 
@@ -59,7 +60,7 @@ def test_page_text_is_inert(text):
         [MemoPart("memo_a", text, [text], TableBlock(frame, text))],
     )
     assert not re.search(r"<script|<img|onerror=alert\(1\)>", page.replace("&lt;", "").replace("&gt;", ""))
-    assert "49" not in re.sub(r"#?[0-9a-f]{6}|\d+px", "", page) or "7*7" in page
+    assert ("7*7" in page) == ("7*7" in text)
     assert "default-src 'none'" in page
 
 
