@@ -131,6 +131,31 @@ def noun_of(number: float, noun: str, plural: str | None = None) -> str:
     return noun if Locale.parse(LOCALE).plural_form(number) == "one" else plural or f"{noun}s"
 
 
+#: Nouns that sentences count, and verbs behind them, as they are said of many.
+_COUNTED = "rows|lines|files|jobs|prices|offers|contracts|machines|columns|months|days|teams|types|calls|shards|buckets|batches|workloads"
+_OF_ONE = {"are": "is", "were": "was", "have": "has", "do": "does"}
+_OF_MANY = "|".join((*_OF_ONE, "repeat", "state", "name", "hold", "end", "lie", "give", "say", "cover", "count", "stay", "differ", "need"))
+
+
+def in_number(text: str) -> str:
+    """Return a sentence in which what there is one of is said as one.
+
+    Examples:
+        >>> in_number("1 rows repeat a job_id; 21 rows are new, and 1 machine types were left out.")
+        '1 row repeats a job_id; 21 rows are new, and 1 machine type was left out.'
+        >>> in_number("1 prices of zero (spot) were left out")
+        '1 price of zero (spot) was left out'
+    """
+
+    def one(found: re.Match[str]) -> str:
+        before, noun, between, verb = (part or "" for part in found.groups())
+        noun = noun.removesuffix("es") if noun == "batches" else noun.removesuffix("s")
+        return f"1 {before}{noun}{between}" + (f" {_OF_ONE.get(verb, f'{verb}s')}" if verb else "")
+
+    between = r"((?: (?:of|for|in|under|without) [^.;:,\d]*?)?(?: \([^)]*\))?)"
+    return re.sub(rf"(?<![\w.,#-])1 ([a-z]+ )?({_COUNTED})\b(?:{between} ({_OF_MANY})\b)?", one, text)
+
+
 def listed(names: list[str]) -> str:
     """Join names as a sentence does.
 

@@ -12,6 +12,7 @@ from pydantic import Field
 from capplan.book.tables.registry import columns_of
 from capplan.ingest.opening import Sheet
 from capplan.ingest.reading_options import ReadingOptions
+from capplan.text import in_number
 
 Stage = Literal["data_preparation", "pretraining", "alignment", "deployment", "serving", "tuning", "evaluation"]
 
@@ -75,6 +76,11 @@ class Ingested:
     period: tuple[pd.Timestamp, pd.Timestamp] | None = None
     accounts: pd.DataFrame | None = field(repr=False, default=None)
     each: tuple[FileTotals, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Say what there is one of as one."""
+        object.__setattr__(self, "headline", in_number(self.headline))
+        object.__setattr__(self, "notes", tuple(map(in_number, self.notes)))
 
     @property
     def files(self) -> tuple[FileTotals, ...]:

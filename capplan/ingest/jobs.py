@@ -229,7 +229,7 @@ def _check_jobs(sheet: Sheet, starts_known: bool) -> int:
     )[0]
     if backwards:
         first = sheet.rows("select job_id from jobs where seconds < 0 order by job_id limit 1")[0][0]
-        sheet.refuse(f"{backwards} jobs end before they start", "Correct or delete them.", value=str(first), column="end")
+        sheet.refuse(f"{backwards} jobs end before their start", "Correct or delete them.", value=str(first), column="end")
     if total == bare:
         sheet.refuse("no job has an accelerator", "Name the column that counts them: columns=accelerators=NAME.")
     if bare:

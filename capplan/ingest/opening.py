@@ -14,6 +14,7 @@ from typing import Any
 from capplan.errors import BookError, Fault
 from capplan.ingest.nested import flatten, shape_of
 from capplan.ingest.reading_options import ReadingOptions
+from capplan.text import in_number
 
 #: Delimiters that are tried, in this order where two occur equally often in the header.
 DELIMITERS = (",", ";", "\t", "|")
@@ -204,7 +205,7 @@ class Sheet:
 
     def refuse(self, rule: str, remedy: str, value: str = "", column: str = "") -> None:
         """Raise the one fault that keeps the file as a whole from being read."""
-        raise BookError([Fault(self.file.name, 0, column, value, rule, remedy)], where=self.file.name)
+        raise BookError([Fault(self.file.name, 0, column, value, in_number(rule), remedy)], where=self.file.name)
 
     def _execute(self, query: str) -> list[Any]:
         """Run a query, and turn a file that DuckDB cannot read into a clear message."""

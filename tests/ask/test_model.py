@@ -25,7 +25,7 @@ LEAVES = {"kind": "card", "card": "Demand changes by", "pick": "chat", "number":
 class Script:
     """A server that answers by a script, and keeps what it was asked."""
 
-    def __init__(self, *answers, seconds=0.0, status=200, drip=0.0):
+    def __init__(self, *answers, seconds=0.0, status=200, drip=0.0, form="application/json"):
         self.asked, self.answers, owner = [], list(answers), self
 
         class Handler(BaseHTTPRequestHandler):
@@ -41,7 +41,7 @@ class Script:
                 raw = answer if isinstance(answer, bytes) else raw
                 try:
                     self.send_response(status)
-                    self.send_header("Content-Type", "application/json")
+                    self.send_header("Content-Type", form)
                     self.send_header("Content-Length", str(len(raw)))
                     self.end_headers()
                     for letter in raw if drip else ():
@@ -116,9 +116,35 @@ def test_huge_streamed_and_foreign_answers_end_in_the_grammars_answer(reader, an
 @pytest.mark.parametrize("status", [400, 404, 422, 429, 500, 503])
 def test_a_server_that_refuses_or_knows_no_schema_ends_in_the_grammars_answer(reader, status):
     reading, second, script = read(reader, {"what_ifs": []}, status=status)
-    assert (second.outcome, len(script.asked)) == ("unreachable", 1)
+    assert (second.outcome, len(script.asked)) == ("refused", 1)
     assert "secret" not in " ".join(second.remarks)
     assert with_model(reading, second) == reading
+
+
+def told(**message):
+    """A whole answer of a server with a message of its own."""
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": None} | message}
+    return json.dumps({"id": "x", "object": "chat.completion", "created": 0, "model": "scripted", "choices": [choice]}).encode()
+
+
+CALL = {"id": "1", "type": "function", "function": {"name": "what_ifs", "arguments": json.dumps({"what_ifs": [SPOT, LEAVES]})}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "form", "outcome"),
+    [
+        (told(refusal="I cannot help with that"), "application/json", "refused"),
+        (told(tool_calls=[CALL]), "application/json", "malformed"),
+        (b"<html>busy</html>", "text/html", "malformed"),
+        (b"data: {}\n\n", "text/event-stream", "malformed"),
+    ],
+)
+def test_a_refusal_a_call_of_a_tool_and_another_type_of_content_are_logged_as_what_they_are(reader, answer, form, outcome):
+    reading, second, script = read(reader, answer, form=form)
+    assert second.outcome == outcome
+    assert second.proposed == ()
+    assert with_model(reading, second) == reading
+    assert record_of(Model(script.address, "scripted"), second)["outcome"] == outcome
 
 
 def test_a_second_try_may_be_good(reader):
@@ -167,7 +193,7 @@ def test_nobody_there_and_a_refusing_server_are_said_and_hold_no_key(reader, mon
     monkeypatch.setenv(KEY, "secret-key-of-mine")
     _, second, script = read(reader, {"what_ifs": []}, status=401)
     assert script.asked[0][0] == "Bearer secret-key-of-mine"
-    assert second.outcome == "unreachable"
+    assert second.outcome == "refused"
     kept = record_of(Model(script.address, "scripted"), second)
     assert "secret" not in json.dumps(kept)
     assert {kept["model"], kept["prompt_version"], kept["temperature"]} == {"scripted", "1", 0.0}

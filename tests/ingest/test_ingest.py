@@ -392,14 +392,14 @@ def test_jobs_real_alibaba_pods():
 
 def test_jobs_faults_and_limits(tmp_path):
     path = write(tmp_path, "j.csv", "name,submit_time,start_time,end_time,gpus\na,2026-01-01 00:00,2026-01-01 02:00,2026-01-01 01:00,1\n")
-    with pytest.raises(BookError, match="1 jobs end before they start"):
+    with pytest.raises(BookError, match="1 job ends before their start"):
         ingest("jobs", path)
     path = write(tmp_path, "n.csv", "name,submit_time,duration,gpus\na,2026-01-01,-5,1\n")
     assert faults_of(lambda: ingest("jobs", path))[0].value == "-5"
     path = write(tmp_path, "t.csv", "name,submit_time,duration,gpus\na,2026-01-01,60,1\na,2026-01-01,60,1\nb,2026-01-01,60,0\n")
     found = ingest("jobs", path)
     assert found.tables["jobs"].job_id.tolist() == ["a", "a#2"]
-    assert any("1 jobs without accelerators" in note for note in found.notes)
+    assert any("1 job without accelerators" in note for note in found.notes)
     assert "jobs" not in ingest("jobs", path, maximum_jobs=1).tables
     path = write(tmp_path, "z.csv", "name,submit_time,duration,gpus\na,2026-01-01,0,1\n")
     with pytest.raises(BookError, match="no job used or waited"):
@@ -436,7 +436,7 @@ def test_slurm(tmp_path):
     text = " ".join(found.notes)
     assert "2 job steps were skipped" in text
     assert "1 waiting array jobs were skipped" in text
-    assert "1 jobs without accelerators" in text
+    assert "1 job without accelerators" in text
     assert_loads(found, tmp_path)
 
 
@@ -508,7 +508,7 @@ def test_prices_zero_and_unknown(tmp_path):
     found = ingest("prices", path, provider="Acme")
     assert found.tables["offers"].offer_id.tolist() == ["acme-m1-eu-1-on-demand"]
     notes = " ".join(found.notes)
-    assert "1 prices of zero (spot) were left out" in notes
+    assert "1 price of zero (spot) was left out" in notes
     assert "Abacus" in notes
     assert "part of an accelerator" in notes
     bad = write(tmp_path, "bad-2026-05-01.csv", text.replace("80", "-80"))
@@ -617,7 +617,7 @@ def test_into_a_book_adds_and_replaces_by_key(tmp_path):
     usage, faults = read_table(book / "usage.csv", "usage")
     assert not faults
     assert usage.quantity.tolist() == [1, 5, 3]  # two rows of that hour are in both files, and count once
-    assert any("usage.csv: 1 rows added, 1 with a known key replaced" in note for note in found.notes)
+    assert any("usage.csv: 1 row added, 1 with a known key replaced" in note for note in found.notes)
     before = (book / "usage.csv").read_bytes()
     ingest("requests", tmp_path / "b.csv", book)
     assert (book / "usage.csv").read_bytes() == before

@@ -321,7 +321,7 @@ def test_costs_that_are_blank_in_some_rows(tmp_path):
         "2 of 5 rows state no BilledCost; it is taken as EffectiveCost (0 where a commitment covers it)" in note for note in found.notes
     )
     assert any("3 of 5 rows state no EffectiveCost" in note for note in found.notes)
-    assert any("1 rows state neither cost; they count as 0" in note for note in found.notes)
+    assert any("1 row states neither cost; they count as 0" in note for note in found.notes)
 
 
 def test_days_as_americans_write_them_are_decided_by_the_whole_file(tmp_path):

@@ -125,7 +125,7 @@ def test_logs_of_several_gateways_are_added_and_overlapping_ones_count_once(tmp_
     assert usage(book).quantity.tolist() == [2, 3]
     found = ingest("requests", log(tmp_path, "c.csv", [110, 115, 125]), book, workload="chat")
     assert usage(book).quantity.tolist() == [2, 4, 1]
-    assert any("1 rows are in file 2 already" in note for note in found.notes)
+    assert any("1 row is in file 2 already" in note for note in found.notes)
     with pytest.raises(CapplanError, match=r"take c\.csv back first"):
         undo(book, "b.csv")
     undo(book, "c.csv")

@@ -100,7 +100,7 @@ def test_attempts_of_philly_are_the_work_that_was_done(tmp_path):
     found = ingest("auto", tmp_path / "cluster_job_log")
     assert found.tables["usage"].set_index("time").quantity.tolist() == [18, 2, 4]
     assert set(found.tables["jobs"].job_id) == {"a", "b", "b#2", "d"}
-    assert any("1 jobs without accelerators" in note for note in found.notes)
+    assert any("1 job without accelerators" in note for note in found.notes)
 
 
 def item(price: float, **more: object) -> dict[str, object]:

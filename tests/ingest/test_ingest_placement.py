@@ -126,7 +126,7 @@ def test_what_was_ingested_is_diagnosed(tmp_path):
     with pytest.raises(BookError, match="no job of the file is in the table jobs"):
         ingest("telemetry", write(tmp_path, "other.csv", PLAIN.replace("1,2", "x,y")), book)
     found = ingest("telemetry", write(tmp_path, "util.csv", LONG.replace(",9,", ",99,")), book)
-    assert "1 jobs are not in the table jobs" in " ".join(found.notes)
+    assert "1 job is not in the table jobs" in " ".join(found.notes)
     loaded = load_book(book)
     signs = diagnosis_of(loaded, loaded.scenario_with()).signs
     assert sorted(zip(signs["job_id"], signs["sign"], strict=True)) == [

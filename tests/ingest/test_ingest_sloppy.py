@@ -174,7 +174,7 @@ def test_entries_of_other_schedulers_versions(tmp_path):
         assert ingest("auto", write(tmp_path, "old.txt", head + row)).tables["usage"].quantity.sum() == right, entry
     found = ingest("slurm", write(tmp_path, "mps.txt", SACCT + job(1, "gres/gpu=1") + job(2, "cpu=4,gres/mps=50")))
     assert found.tables["usage"].quantity.tolist() == [1.5, 1.5]
-    assert any("1 jobs hold percents" in note for note in found.notes)
+    assert any("1 job holds percents" in note for note in found.notes)
     with pytest.raises(CapplanError, match="sacct --parsable2"):
         ingest("auto", write(tmp_path, "eye.txt", "JobID           JobName    AllocTRES\n------- ------- -------\n1 a gres/gpu=+\n"))
 
@@ -190,7 +190,7 @@ def test_slices_shards_and_bars_in_job_names(tmp_path):
     shards = write(tmp_path, "shards.txt", SACCT + job(1, "gres/gpu=1") + job(2, "cpu=4,gres/shard=2"))
     named = ingest("slurm", shards)
     assert named.tables["usage"].quantity.tolist() == [1, 1]
-    assert any("1 jobs hold 2 shards" in note for note in named.notes)
+    assert any("1 job holds 2 shards" in note for note in named.notes)
     assert not any("without accelerators" in note for note in named.notes)
     assert ingest("slurm", shards, shards_per_accelerator=4).tables["usage"].quantity.tolist() == [1.5, 1.5]
     row = "1|a|b|c|COMPLETED|2026-09-01T00:00:00|2026-09-01T00:00:00|2026-09-01T02:00:00|02:00:00|gres/gpu=1"

@@ -46,7 +46,7 @@ def test_a_sheet_renews_prices_and_keeps_what_else_is_known(facts, tmp_path):
         if other.stem != "aws":
             assert (facts / "prices" / other.name).read_bytes() == other.read_bytes()
     assert "2 prices renewed, 0 added" in " ".join(found.notes)
-    assert "1 offers of the sheet are not in the facts" in " ".join(found.notes)
+    assert "1 offer of the sheet is not in the facts" in " ".join(found.notes)
     import_prices([sheet], facts, {"provider": "aws"}, ["p4d.24xlarge"])
     assert offers(facts).loc["aws-p4d.24xlarge-eu-west-9-on-demand", "usd_per_hour"] == "30.1"
 

@@ -433,7 +433,7 @@ def test_all_faults_of_a_file_are_named_at_once(tmp_path: Path) -> None:
         (5, "the day does not lie in 2027Q1"),
         (6, "none of lots, machines and accelerators is stated"),
         (7, "it must be at least 0"),
-        (8, "a lot is 1 machines with 1 accelerators"),
+        (8, "a lot is 1 machine with 1 accelerator"),
         (10, "it is proposed already in plan.csv, row 9"),
         (11, "found 'many'"),
     ):

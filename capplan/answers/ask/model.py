@@ -93,7 +93,7 @@ def model_of(environment: Mapping[str, str]) -> Model | None:
 class Second:
     """What a model made of a question."""
 
-    outcome: str  #: agrees, proposes, disagrees, malformed, timed out, or unreachable.
+    outcome: str  #: agrees, proposes, disagrees, refused (by the server or the model), malformed, timed out, or unreachable.
     proposed: tuple[Any, ...] = ()  #: What-ifs for words that the embedded reader did not understand; they need a person's approval.
     remarks: tuple[str, ...] = ()  #: What it read otherwise, and what of it was refused, as sentences.
     tries: int = 1  #: Answers that were asked for.
@@ -144,12 +144,17 @@ def ask_model(model: Model, reading: Reading, book: Book, scenario: Scenario) ->
             client = openai.OpenAI(base_url=model.address, api_key=os.environ.get(KEY) or "none", timeout=model.seconds, max_retries=0)
             request = partial(client.chat.completions.create, model=model.name, temperature=model.temperature, response_format=shape)
             found = within(model.seconds, partial(request, messages=messages))
-            text = (found.choices[0].message.content or "") if found.choices else ""
+            message = found.choices[0].message if found.choices else None
+            if message is not None and message.refusal:
+                return Second("refused", remarks=("The model refused to answer.",), tries=tried)
+            text = (message.content or "") if message is not None else ""
             return replace(_held(_Answered.model_validate_json(text), reading, book, scenario), tries=tried)
         except (openai.APITimeoutError, TimeoutError):
             return Second("timed out", remarks=(f"The model gave no answer within {model.seconds:g} seconds.",), tries=tried)
-        except (openai.APIError, OSError) as error:
+        except openai.APIStatusError as error:
             # what a server says about an error may hold a key, so that only its kind is kept
+            return Second("refused", remarks=(f"The model's server refused ({type(error).__name__}).",), tries=tried)
+        except (openai.APIError, OSError) as error:
             return Second("unreachable", remarks=(f"The model could not be asked ({type(error).__name__}).",), tries=tried)
         except (ValidationError, ValueError, AttributeError, TypeError) as error:
             faults = error.errors()[:3] if isinstance(error, ValidationError) else []

@@ -116,7 +116,7 @@ class Offers:
             lots = {amount: value / size[amount] for amount, value in stated.items()}
             if max(lots.values()) - min(lots.values()) > SAME_SHARE * max(*lots.values(), 1.0):
                 said = ", ".join(f"{amount}={value:g}" for amount, value in stated.items())
-                rule = f"a lot is {size['machines']:g} machines with {size['accelerators']:g} accelerators"
+                rule = f"a lot is {counted(size['machines'], 'machine')} with {counted(size['accelerators'], 'accelerator')}"
                 found.append(fault_in(row, " + ".join(stated), said, rule, "Correct or delete one of them."))
         return found
 
