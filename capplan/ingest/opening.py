@@ -216,9 +216,8 @@ class Sheet:
         except (duckdb.InvalidInputException, duckdb.IOException) as error:
             text = str(error)
             if "unicode" in text.lower() or "utf-8" in text.lower():
-                self.refuse(
-                    f"the file is not {self.encoding.upper()}", "Save it as 'CSV UTF-8', or give encoding=latin-1 or encoding=utf-16."
-                )
+                remedy = "Save it as 'CSV UTF-8', or give encoding=latin-1 or encoding=utf-16."
+                self.refuse(f"the file is not {self.encoding.upper()}", remedy)
             self.refuse(text.split("\n", maxsplit=1)[0], "Check that the file is complete and of the kind its name says.")
             raise AssertionError from error
 
