@@ -1,7 +1,5 @@
 """A question of a meeting: one click and one number, which becomes assumptions or what-ifs that a file can hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The questions of a meeting: each is one click and one number, and becomes assumptions or what-ifs that a file can hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any

@@ -1,7 +1,5 @@
 """The chain: a book and a scenario become a plan; a few lines, no arithmetic."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """How many accelerators serve the traffic of a book, and what that costs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 
@@ -12,7 +10,7 @@ from capplan.answers.store import key_of, remembered
 from capplan.book.book import Book
 from capplan.book.scenario import PricingAssumptions, Scenario, ServingAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.ledger.tokens import service_usd, withdrawal_notes
+from capplan.questions.ledger.request_prices import service_usd, withdrawal_notes
 from capplan.questions.serving import Serving, plan_serving
 from capplan.questions.serving.choice import cheapest_hours
 from capplan.questions.serving.close_look import busiest_region, levers_of

@@ -1,7 +1,5 @@
 """What was answered once and is not solved again: in memory, and in one private folder that the processes of a run share."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pickle

@@ -7,18 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from capplan.cli.shared import AsJson, BookFolder, Out, Parameters, ScenarioFile, answer, app, overrides, say
+from capplan.cli.shared import AsJson, BookFolder, Given, Out, answer, app, grouped, say
 
 
 @app.command()
+@grouped
 def ask(
     book: BookFolder,
     question: Annotated[
         str, typer.Argument(metavar='"QUESTION"', help="In English, in quotes: what if spot doubles and base-8b slips a quarter?")
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Answer without asking for approval, where all of it was understood.")] = False,
-    parameter: Parameters = None,
-    scenario: ScenarioFile = None,
+    *,
+    given: Given,
     out: Out = Path("reports"),
     as_json: AsJson = False,
 ) -> None:
@@ -32,7 +33,7 @@ def ask(
     from capplan.outputs.run.report import folder_name
 
     loaded = load_book(book)
-    chosen = loaded.scenario_with(**overrides(parameter, scenario))
+    chosen = loaded.scenario_with(**given.values())
     reading = Reader(loaded, chosen).read(question)
     readers: list[dict[str, Any]] = [{"reader": "embedded grammar"}]
     model, proposed = model_of(os.environ), 0

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from capplan.cli.shared import AsJson, BookFolder, Parameters, ScenarioFile, answer, app, overrides, say
+from capplan.cli.shared import AsJson, BookFolder, Given, answer, app, grouped, say
 from capplan.errors import CapplanError
 
 
@@ -20,6 +20,7 @@ class Asked(Enum):
 
 
 @app.command("check-plan")
+@grouped
 def check_plan(
     book: BookFolder,
     files: Annotated[
@@ -29,8 +30,8 @@ def check_plan(
             help="CSV of purchases (offer_id, lots, quarter), such as a report's purchases.csv; or of a placement (task_id, nodes, start).",
         ),
     ],
-    parameter: Parameters = None,
-    scenario: ScenarioFile = None,
+    *,
+    given: Given,
     broken_code: Annotated[int, typer.Option("--broken-code", min=0, max=125, help="Exit code where a constraint is broken.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -41,7 +42,7 @@ def check_plan(
     from capplan.text import readable
 
     loaded = load_book(book)
-    chosen = loaded.scenario_with(**overrides(parameter, scenario))
+    chosen = loaded.scenario_with(**given.values())
     proposed = read_proposed(files)
     say(f"capplan: planning {loaded.name} to hold {', '.join(file.name for file in files)} against it")
     check = checked_placement if proposed.kind == PLACEMENT else checked_purchases
@@ -55,6 +56,7 @@ def check_plan(
 
 
 @app.command()
+@grouped
 def explain(
     place: Annotated[Path, typer.Argument(metavar="BOOK|REPORT", help="Folder of a book, which is planned for it, or of a report.")],
     question: Annotated[
@@ -64,8 +66,8 @@ def explain(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="What `why` and `why-not` ask about, such as an offer or 'renew CONTRACT'.")
     ] = "",
-    parameter: Parameters = None,
-    scenario: ScenarioFile = None,
+    *,
+    given: Given,
     as_json: AsJson = False,
 ) -> None:
     """Answer from the plan's own tables: why or why not an offer or a renewal, what binds, what would make us wait."""
@@ -75,7 +77,7 @@ def explain(
     if named != bool(name.strip()):
         told = f"needs a name: capplan explain PLACE {question.value} OFFER" if named else "takes no name"
         raise CapplanError(f"{question.value} {told}")
-    found = explain_place(place, question.value, name, overrides(parameter, scenario), say)
+    found = explain_place(place, question.value, name, given.values(), say)
     pairs = zip(found.sentences["words"], found.traces, strict=True)
     lines = [line for words, ids in pairs for line in (words, *([f"  trace: {ids}"] if ids else []))]
     answer(as_json, found.headline, {}, {"sentences": found.sentences, "figures": found.figures}, [], "\n".join(lines))

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from capplan.book.plain_yaml import read_scenarios
 from capplan.cli.shared import (
     AsJson,
     BookFolder,
+    Given,
     Out,
     Parameters,
     ScenarioFile,
@@ -19,6 +21,7 @@ from capplan.cli.shared import (
     answer_view,
     app,
     brief,
+    grouped,
     named_pairs,
     overrides,
     say,
@@ -29,11 +32,29 @@ prices = typer.Typer(no_args_is_help=True, help="List prices of providers among 
 app.add_typer(prices, name="prices")
 
 
+@dataclass(frozen=True)
+class Watched:
+    """Who hears of a scheduled run, and how."""
+
+    told: Annotated[
+        str,
+        typer.Option(
+            "--notify",
+            metavar="COMMAND|URL",
+            help="Told about success, failure or a changed decision: JSON on its standard input, or by POST.",
+        ),
+    ] = ""
+    changed_code: Annotated[
+        int, typer.Option("--changed-code", min=0, max=125, help="Exit code where other contracts are signed than in the report before.")
+    ] = 0
+
+
 @app.command()
+@grouped
 def plan(
     book: BookFolder,
-    parameter: Parameters = None,
-    scenario: ScenarioFile = None,
+    *,
+    given: Given,
     out: Annotated[
         str, typer.Option("--out", help="Folder the reports go to, or a store's address, such as s3://bucket/plans.")
     ] = "reports",
@@ -42,17 +63,7 @@ def plan(
         bool, typer.Option("--quick", help="Only the decision with its page, tables and workbook: no search for flips, no notebook.")
     ] = False,
     thorough: Annotated[bool, typer.Option("--thorough", help="Prove the plan within 0.05 % and rehearse it on unseen paths.")] = False,
-    told: Annotated[
-        str,
-        typer.Option(
-            "--notify",
-            metavar="COMMAND|URL",
-            help="Told about success, failure or a changed decision: JSON on its standard input, or by POST.",
-        ),
-    ] = "",
-    changed_code: Annotated[
-        int, typer.Option("--changed-code", min=0, max=125, help="Exit code where other contracts are signed than in the report before.")
-    ] = 0,
+    watched: Watched,
 ) -> None:
     """Make the quarterly plan of BOOK and leave the report (the main job)."""
     from capplan.outputs.run.scheduled import scheduled_plan
@@ -60,7 +71,7 @@ def plan(
     if quick and thorough:
         raise CapplanError("--quick and --thorough were both given; give one of them, or none")
     report, where = scheduled_plan(
-        book, overrides(parameter, scenario), out, "quick" if quick else "thorough" if thorough else "usual", told=told, say=say
+        book, given.values(), out, "quick" if quick else "thorough" if thorough else "usual", told=watched.told, say=say
     )
     if as_json:
         answer(as_json, report.plan.headline, report.scenario, report.tables, list(report.warnings))
@@ -70,8 +81,8 @@ def plan(
         # What waiting is made of stands on the page.
         verdicts = [f"  {row.about.removeprefix('verdict: ')}: {row.words.partition(' Of that, ')[0]}" for row in judged.itertuples()]
         brief(report.plan.headline, verdicts, f"{where}/plan.html", report.warnings)
-    if report.changed and changed_code:
-        raise typer.Exit(changed_code)
+    if report.changed and watched.changed_code:
+        raise typer.Exit(watched.changed_code)
 
 
 @app.command()
@@ -90,18 +101,19 @@ def trace(
 
 
 @app.command()
+@grouped
 def run(
     question: Annotated[str, typer.Argument(help="Question to answer: the stem of a notebook, such as demand or plan.")],
     book: BookFolder,
-    parameter: Parameters = None,
-    scenario: ScenarioFile = None,
+    *,
+    given: Given,
     out: Out = Path("reports"),
     as_json: AsJson = False,
 ) -> None:
     """Run one notebook on BOOK without a person, and keep the executed notebook."""
     from capplan.outputs.run.report import answer_question
 
-    found = answer_question(question, book, overrides(parameter, scenario), out, say)
+    found = answer_question(question, book, given.values(), out, say)
     answer_view(as_json, found.view, found.scenario, "answer", f"Notebook: {found.path}")
 
 
@@ -247,6 +259,7 @@ def import_prices(
 
 
 @app.command()
+@grouped
 def sweep(
     book: BookFolder,
     vary: Annotated[
@@ -266,8 +279,8 @@ def sweep(
             " show which share of the cost's variance each assumption causes.",
         ),
     ] = "",
-    parameter: Parameters = None,
-    scenario: ScenarioFile = None,
+    *,
+    given: Given,
     out: Annotated[Path, typer.Option("--out", help="Folder the sweep goes to; the same command goes on where it was stopped.")] = Path(
         "reports/sweep"
     ),
@@ -277,9 +290,9 @@ def sweep(
     """Decide at many points at once: what moves the cost, where the decision changes, which decision stands."""
     from capplan.sweep import write_sweep
 
-    found = write_sweep(book, vary or [], sample, overrides(parameter, scenario), out, most, say)
+    found = write_sweep(book, vary or [], sample, given.values(), out, most, say)
     tables = {"points": found.points, "decisions": found.decisions, "regrets": found.regrets}
-    answer(as_json, found.headline, overrides(parameter, scenario), tables, [], f"{found.headline}\nSweep: {out}/sweep.html")
+    answer(as_json, found.headline, given.values(), tables, [], f"{found.headline}\nSweep: {out}/sweep.html")
 
 
 @app.command()
@@ -316,6 +329,7 @@ def accept(
 
 
 @app.command()
+@grouped
 def review(
     book: BookFolder,
     plan_: Annotated[
@@ -325,15 +339,15 @@ def review(
         list[str] | None,
         typer.Option("--bill", metavar="FILE", help="FOCUS export to review it by, beside the bills of the book; repeat for more."),
     ] = None,
-    parameter: Parameters = None,
-    scenario: ScenarioFile = None,
+    *,
+    given: Given,
     out: Out = Path("reports"),
     as_json: AsJson = False,
 ) -> None:
     """Hold the accepted plan of BOOK against what was billed and used since: what moved spend, and how well the forecast held."""
     from capplan.outputs.run.review import write_review
 
-    found = write_review(book, {**overrides(parameter, scenario), **({"reviewed_plan": plan_} if plan_ else {})}, bill or [], out, say)
+    found = write_review(book, {**given.values(), **({"reviewed_plan": plan_} if plan_ else {})}, bill or [], out, say)
     answer_view(as_json, found.view, found.scenario, "bridge", f"Review: {found.path}")
 
 

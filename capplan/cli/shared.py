@@ -1,7 +1,10 @@
 """What the commands share: the application, kinds of arguments, assumptions from the command line, and one way to answer."""
 
+import functools
+import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,6 +68,38 @@ def overrides(parameters: list[str] | None, scenario_file: Path | None) -> dict[
         except NotYamlError as error:
             raise ScenarioError(f"-p {text[:80]}: the value cannot be read ({error}); quote texts with special characters") from error
     return values
+
+
+@dataclass(frozen=True)
+class Given:
+    """The options that state assumptions."""
+
+    parameter: Parameters = None
+    scenario: ScenarioFile = None
+
+    def values(self) -> dict[str, Any]:
+        """Return the assumptions that they state together."""
+        return overrides(self.parameter, self.scenario)
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command, in the place of each argument that is a group of options (a dataclass), the options of the group."""
+    taken = inspect.signature(command).parameters.values()
+    groups: dict[str, Any] = {one.name: one.annotation for one in taken if is_dataclass(one.annotation)}
+
+    @functools.wraps(command)
+    def parted(**options: Any) -> None:
+        made = {name: group(**{one.name: options.pop(one.name) for one in fields(group)}) for name, group in groups.items()}
+        command(**options, **made)
+
+    flat: list[inspect.Parameter] = []
+    for one in taken:
+        own = fields(one.annotation) if one.name in groups else []
+        flat += [inspect.Parameter(part.name, one.KEYWORD_ONLY, default=part.default, annotation=part.type) for part in own]
+        flat += [] if one.name in groups else [one.replace(kind=one.KEYWORD_ONLY)]
+    parted.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
+    parted.__annotations__ = {one.name: one.annotation for one in flat}
+    return parted
 
 
 def records_of(frame: Any) -> list[dict[str, Any]]:

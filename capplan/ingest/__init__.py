@@ -217,7 +217,7 @@ def ingest(
             return found[0]
         tables, notes = fold(joined_parts(found))
         return _together(tables, found, [*(note for part in found for note in part.notes), *notes], [])
-    from capplan.ingest.delivery import into_book
+    from capplan.ingest.entering import into_book
 
     written = checked.model_dump(mode="json", exclude_defaults=True)
     tables, found, notes = into_book(book, format, batches, read, written, replace_all=replace)

@@ -50,42 +50,16 @@ def recognise(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
     Raises:
         BookError: One fault for the layout as a whole, listing what is needed and what was found.
     """
-    given, known = sheet.options.columns, {column.name for column in wanted}
-    faults = [
-        Fault(sheet.file.name, 1, needed, found, f"columns= names {needed}, which this format does not use", suggestion(needed, known))
-        for needed, found in given.items()
-        if needed not in known
-    ]
-    faults += [
-        Fault(sheet.file.name, 1, needed, found, "columns= names a column that the file does not have", suggestion(found, sheet.columns))
-        for needed, found in given.items()
-        if needed in known and found not in sheet.columns
-    ]
-    faults += [
-        Fault(sheet.file.name, 1, name, name, "ignore= names a column that the file does not have", suggestion(name, sheet.columns))
-        for name in sheet.options.ignore
-        if name not in sheet.columns
-    ]
-    numbers = {column.name for column in wanted if column.kind in _NUMBERS}
-    faults += [
-        Fault(sheet.file.name, 1, name, name, f"scale= names {name}, which is no number of this format", suggestion(name, numbers))
-        for name in sheet.options.scale
-        if name not in numbers
-    ]
+    given, file = sheet.options.columns, sheet.file.name
+    faults = _misnamed(sheet, wanted)
     by_plain = {_plain(name): name for name in reversed(sheet.columns) if name not in sheet.options.ignore}
     matched = {}
     for column in wanted:
-        if column.name in given:
-            matched[column.name] = given[column.name]
-            continue
-        for alias in (column.name, *column.aliases):
-            if _plain(alias) in by_plain:
-                matched[column.name] = by_plain[_plain(alias)]
-                break
+        aliases = [by_plain[_plain(alias)] for alias in (column.name, *column.aliases) if _plain(alias) in by_plain]
+        if column.name in given or aliases:
+            matched[column.name] = given[column.name] if column.name in given else aliases[0]
     faults += [
-        Fault(
-            sheet.file.name, 1, name, name, "a column that is needed may occur only once", "Delete one of the two, or name it by columns=."
-        )
+        Fault(file, 1, name, name, "a column that is needed may occur only once", "Delete one of the two, or name it by columns=.")
         for name in matched.values()
         if name in sheet.repeated and name not in given.values()
     ]
@@ -96,19 +70,38 @@ def recognise(sheet: Sheet, wanted: Sequence[Wanted]) -> dict[str, str]:
         )
         example = ",".join(f"{column.name}=NAME" for column in missing)
         shown = ", ".join(sheet.columns[:30]) + (", ..." if len(sheet.columns) > 30 else "")
-        faults.append(
-            Fault(
-                sheet.file.name,
-                1,
-                "",
-                shown,
-                f"the layout is unknown: no column for {needs}",
-                f"Name it: columns={example}; or choose another format.",
-            )
-        )
+        mend = f"Name it: columns={example}; or choose another format."
+        faults.append(Fault(file, 1, "", shown, f"the layout is unknown: no column for {needs}", mend))
     if faults:
-        raise BookError(faults, where=sheet.file.name)
+        raise BookError(faults, where=file)
     return matched
+
+
+def _misnamed(sheet: Sheet, wanted: Sequence[Wanted]) -> list[Fault]:
+    """Return a fault for each column that an option names and that is not there."""
+    given, known, file = sheet.options.columns, {column.name for column in wanted}, sheet.file.name
+    numbers = {column.name for column in wanted if column.kind in _NUMBERS}
+    absent = "names a column that the file does not have"
+    faults = [
+        Fault(file, 1, needed, found, f"columns= names {needed}, which this format does not use", suggestion(needed, known))
+        for needed, found in given.items()
+        if needed not in known
+    ]
+    faults += [
+        Fault(file, 1, needed, found, f"columns= {absent}", suggestion(found, sheet.columns))
+        for needed, found in given.items()
+        if needed in known and found not in sheet.columns
+    ]
+    faults += [
+        Fault(file, 1, name, name, f"ignore= {absent}", suggestion(name, sheet.columns))
+        for name in sheet.options.ignore
+        if name not in sheet.columns
+    ]
+    return faults + [
+        Fault(file, 1, name, name, f"scale= names {name}, which is no number of this format", suggestion(name, numbers))
+        for name in sheet.options.scale
+        if name not in numbers
+    ]
 
 
 @dataclass(frozen=True)

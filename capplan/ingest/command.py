@@ -8,9 +8,9 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.ingest import ingest
-from capplan.ingest.delivery import undo as take_back
+from capplan.ingest.entering import undo as take_back
+from capplan.ingest.ingest_ledger import Ledger
 from capplan.ingest.ingested import Ingested
-from capplan.ingest.ledger import Ledger
 
 
 def ingest_command(

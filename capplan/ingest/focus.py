@@ -12,7 +12,7 @@ from pydantic import Field
 from capplan.book.gate import UNSEEN
 from capplan.book.tables.registry import key_of
 from capplan.errors import BookError, Fault
-from capplan.ingest.accounts import account, summed, told
+from capplan.ingest.bill_buckets import account, summed, told
 from capplan.ingest.cells import Wanted, convert
 from capplan.ingest.folding import fold, pieces
 from capplan.ingest.identities import Identities

@@ -14,8 +14,8 @@ from capplan.ingest.jobs import JOB_COLUMNS
 from capplan.ingest.known import PROVIDERS
 from capplan.ingest.opening import Sheet
 from capplan.ingest.prices import PRICE_COLUMNS, TERM_OF
-from capplan.ingest.rates import RATE_COLUMNS
 from capplan.ingest.reading_options import ReadingOptions
+from capplan.ingest.request_rates import RATE_COLUMNS
 from capplan.ingest.slurm import SLURM_COLUMNS
 from capplan.ingest.traffic import REQUEST_COLUMNS
 from capplan.ingest.vllm import is_vllm_log

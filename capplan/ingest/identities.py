@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from capplan.ingest.ledger import written_by_duckdb
+from capplan.ingest.ingest_ledger import written_by_duckdb
 from capplan.ingest.opening import Sheet, text_literal
 
 #: Two logs are one export twice, not two sources with rows that happen to be equal, where at least this share

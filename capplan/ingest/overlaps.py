@@ -8,7 +8,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.ingest.cells import Wanted
-from capplan.ingest.ledger import stem_without_part
+from capplan.ingest.ingest_ledger import stem_without_part
 from capplan.ingest.opening import Sheet
 
 #: Two bills of which a smaller share of the charges in their common time is equal are of different things.

@@ -12,8 +12,8 @@ from capplan.book.reader import read_table
 from capplan.book.tables.registry import TABLES, columns_of, key_of
 from capplan.errors import BookError, CapplanError, Fault
 from capplan.inert import inert
+from capplan.ingest.ingest_ledger import LEDGER, OWN, Ledger, write_part
 from capplan.ingest.ingested import KEPT
-from capplan.ingest.ledger import LEDGER, OWN, Ledger, write_part
 
 
 def csv_text(frame: pd.DataFrame, table: str) -> str:

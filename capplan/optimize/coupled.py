@@ -8,7 +8,7 @@ from scipy import sparse
 
 from capplan.errors import SolveError
 from capplan.optimize.evaluation import Cut, Evaluator
-from capplan.optimize.mixing import mix_levels
+from capplan.optimize.mixing import Levels, Rows, mix_levels
 from capplan.optimize.program import TwoStage, check_weights, cost_states, point_costs, right_hand_sides, risk_weights, row_use
 from capplan.optimize.separable import SeparableRecourse
 
@@ -344,9 +344,8 @@ class CoupledEvaluator:
         )
         cell = np.repeat(np.arange(len(self.coupled)), [len(levels[c]) for c in self.coupled])
         free = np.array([row.a[self.free] for row in self.problem.expected])
-        mixed = mix_levels(
-            cost, used, cell, fixed, room, free, self.problem.c[self.free], p, self.risk_weight, self.tail_share, self.highest
-        )
+        shared = Rows(room, free, self.problem.c[self.free], self.highest)
+        mixed = mix_levels(Levels(cost, used, cell, fixed), shared, p, self.risk_weight, self.tail_share)
         least = LEAST_SHARE if 1 - self.risk_weight < LEAST_SHARE else 0.0
         weight = (1 - least) * mixed.scenario / mixed.scenario.sum() + least * p
         total = fixed + (mixed.shares * cost).sum(axis=0)

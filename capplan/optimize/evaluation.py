@@ -1,6 +1,6 @@
 """Exact value and cuts of a first stage over all recourse points."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -202,3 +202,21 @@ def aggregate(problem: TwoStage, clusters: int) -> TwoStage:
         probability=np.ones(1),
         expected=(),
     )
+
+
+@dataclass(frozen=True)
+class Warm:
+    """What a solve leaves for the next one."""
+
+    #: program, recourse (str): Digests of what the cuts and what the bases depend on; they are used only where these agree.
+    program: str
+    recourse: str
+    #: library, basis: Bases, and the one each point rested on.
+    library: SeparableRecourse
+    basis: Array | None
+    #: cuts, rays: Cuts of expected cost and CVaR; feasibility cuts.
+    cuts: tuple[tuple[Cut, Cut | None, Cut | None], ...]
+    rays: tuple[Array, ...]
+    tail_share: float  #: Share of worst scenarios that the CVaR cuts stand for.
+    reference: Array | None  #: ((S,) or None): Reference weights of CVaR that the cuts stand for.
+    x: Array  #: (n,): Best first stage.

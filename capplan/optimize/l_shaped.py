@@ -1,20 +1,29 @@
 """The L-shaped method with exact recourse: cuts from all points at once, a certified gap, and warm re-solves."""
 
 import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from capplan.errors import SolveError
 from capplan.optimize.clock import TOO_SOON, OutOfTimeError, time_is_up
 from capplan.optimize.coupled import CoupledEvaluator, Price, priced_rows
-from capplan.optimize.evaluation import Cut, Evaluated, Evaluator, aggregate, recourse_of
+from capplan.optimize.evaluation import Cut, Evaluated, Evaluator, Warm, aggregate, recourse_of
 from capplan.optimize.fingerprint import digest
 from capplan.optimize.lattice import find_lattice, nearby, whole_steps
 from capplan.optimize.master import Master
-from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, cost_states, expected_excess, risk_weights, shifts
+from capplan.optimize.program import (
+    Marginals,
+    Solution,
+    TwoStage,
+    blended_cost,
+    cost_states,
+    expected_excess,
+    keeps_rows,
+    risk_weights,
+    shifts,
+)
 from capplan.optimize.rounding import dive
-from capplan.optimize.separable import SeparableRecourse
 from capplan.optimize.solver import InfeasibleError, UnboundedError
 
 Array = np.ndarray
@@ -41,24 +50,6 @@ FRUGAL_GAP = 1e-4
 
 class UnsettledError(SolveError):
     """The cuts did not lead to a feasible first stage; the extensive form has to decide."""
-
-
-@dataclass(frozen=True)
-class Warm:
-    """What a solve leaves for the next one."""
-
-    #: program, recourse (str): Digests of what the cuts and what the bases depend on; they are used only where these agree.
-    program: str
-    recourse: str
-    #: library, basis: Bases, and the one each point rested on.
-    library: SeparableRecourse
-    basis: Array | None
-    #: cuts, rays: Cuts of expected cost and CVaR; feasibility cuts.
-    cuts: tuple[tuple[Cut, Cut | None, Cut | None], ...]
-    rays: tuple[Array, ...]
-    tail_share: float  #: Share of worst scenarios that the CVaR cuts stand for.
-    reference: Array | None  #: ((S,) or None): Reference weights of CVaR that the cuts stand for.
-    x: Array  #: (n,): Best first stage.
 
 
 class LShaped:
@@ -276,7 +267,7 @@ class LShaped:
         problem = evaluator.problem
         # A start that breaks first-stage rows is no point to stay near, and its cost bounds nothing.
         x, seen = self._visit(evaluator, x)
-        best, value = x, self._raised_value(problem, x, seen) if self._keeps_rows(x) else np.inf
+        best, value = x, self._raised_value(problem, x, seen) if keeps_rows(self.problem, x) else np.inf
         for _ in range(RELAXED_ITERATIONS):
             proposal = self.master.relax()
             if problem is self.problem:
@@ -390,16 +381,9 @@ class LShaped:
         """Evaluate a first stage that keeps the integers, cut, and keep it if it is the best; return its value (inf: infeasible)."""
         x, found = self._visit(self.evaluator, x, self.upper)
         value = self._value(self.problem, x, found)
-        if self._keeps_rows(x):
+        if keeps_rows(self.problem, x):
             self._offer(x, value, found.cost_by_scenario)
         return value
-
-    def _keeps_rows(self, x: Array) -> bool:
-        """Tell whether x satisfies the first-stage rows within a relative tolerance."""
-        problem = self.problem
-        over = problem.A @ x - problem.b
-        room = 1e-7 * np.maximum(1.0, np.abs(problem.b))
-        return bool(((over <= room) | (problem.sense == ">")).all() and ((over >= -room) | (problem.sense == "<")).all())
 
     def _proven(self) -> bool:
         """Tell whether the bounds are as near as wanted."""

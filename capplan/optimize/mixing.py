@@ -22,33 +22,35 @@ class Mixed(NamedTuple):
     scenario: Array  #: (S,): Price of each scenario's cost.
 
 
-def mix_levels(
-    cost: Array,
-    used: Array,
-    cell: Array,
-    fixed: Array,
-    room: Array,
-    free: Array,
-    free_cost: Array,
-    probability: Array,
-    risk_weight: float,
-    tail_share: float,
-    highest: float,
-) -> Mixed:
+class Levels(NamedTuple):
+    """The levels of all cells."""
+
+    cost: Array  #: (levels, S): C, cost of each by scenario.
+    used: Array  #: (levels, K, S): U, what each adds to each row, with the scenario's probability.
+    cell: Array  #: ((levels,) int): Cell of each, in order.
+    fixed: Array  #: (S,): f, cost outside the cells.
+
+
+class Rows(NamedTuple):
+    """The rows that levels share."""
+
+    room: Array  #: (K,): Right-hand sides.
+    free: Array  #: (K, F): A, coefficients of first-stage columns that only the rows see.
+    free_cost: Array  #: (F,): c, what these columns cost.
+    highest: float  #: h, price of a unit over a row.
+
+
+def mix_levels(levels: Levels, shared: Rows, probability: Array, risk_weight: float, tail_share: float) -> Mixed:
     r"""Mix the levels of each cell, scenario by scenario, at least cost within the rows.
 
     .. math:: \min\ \rho\big[f_s + \textstyle\sum_l C_{ls} \alpha_{ls}\big] + c^T u + h \sum_k v_k,\quad
               \sum_{l \in \text{cell}} \alpha_{ls} = 1,\quad \sum_{l,s} U_{lks} \alpha_{ls} + A_k u - v_k \le \text{room}_k
 
     Args:
-        cost (levels, S): C, cost of each level by scenario.
-        used (levels, K, S): U, what each level adds to each row, with the scenario's probability.
-        cell ((levels,) int): Cell of each level, in order.
-        fixed (S,): f, cost outside the cells.
-        room, free, free_cost ((K,), (K, F), (F,)): Right-hand sides; A and c of first-stage columns that only the rows see.
         probability, risk_weight, tail_share: The measure rho, see `two_stage.solve_two_stage`.
-        highest: h, price of a unit over a row.
     """
+    cost, used, cell, fixed = levels
+    room, free, free_cost, highest = shared
     rows, scenarios = len(room), len(probability)
     count, cells, unit = (
         len(cell),

@@ -288,3 +288,10 @@ def expected_use_of_rows(problem: TwoStage, x: Array, recourse: sparse.csr_matri
     """Return what a first stage and its recourse use of each expected row, (K,)."""
     share = problem.probability[problem.scenario]
     return np.array([float(row.a @ x + (share * row.weight * row.points) @ row_use(problem, row, recourse)) for row in problem.expected])
+
+
+def keeps_rows(problem: TwoStage, x: Array) -> bool:
+    """Tell whether x satisfies the first-stage rows within a relative tolerance."""
+    over = problem.A @ x - problem.b
+    room = 1e-7 * np.maximum(1.0, np.abs(problem.b))
+    return bool(((over <= room) | (problem.sense == ">")).all() and ((over >= -room) | (problem.sense == "<")).all())

@@ -6,8 +6,9 @@ import numpy as np
 
 from capplan.errors import SolveError
 from capplan.optimize.clock import OutOfTimeError
+from capplan.optimize.evaluation import Warm
 from capplan.optimize.extensive import solve_extensive
-from capplan.optimize.l_shaped import LShaped, Warm
+from capplan.optimize.l_shaped import LShaped
 from capplan.optimize.program import ExpectedRow, Solution, TwoStage, blended_cost, check_program, risk_weights
 from capplan.optimize.solver import InfeasibleError
 

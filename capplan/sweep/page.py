@@ -102,33 +102,25 @@ def effect_charts(points: pd.DataFrame, moved: pd.DataFrame, axes: Sequence[Axis
     first = moved.iloc[0]
     drawn = [
         charts.tornado(
-            moved.assign(label=moved["assumption"].str.replace("_", " ").str.capitalize()),
+            moved.assign(label=moved["assumption"].str.replace("_", " ").str.capitalize(), low=moved["low_usd"], high=moved["high_usd"]),
             base=base,
             base_name="Mean of all points",
             title=f"{str(first['assumption']).replace('_', ' ').capitalize()} moves the cost most",
             axis=charts.Axis("Cost of the plan", currency),
             subtitle="Mean over all values of the other assumptions",
-            low="low_usd",
-            high="high_usd",
-            low_setting="low_setting",
-            high_setting="high_setting",
         )
     ]
     for axis in axes:
         if not pd.api.types.is_numeric_dtype(points[axis.field]) or points[axis.field].nunique() < 3:
             continue
-        found = points.groupby(steps_of(points[axis.field]))[COST].agg(["mean", "min", "max"]).reset_index(names="x")
+        found = points.groupby(steps_of(points[axis.field]))[COST].agg(mean="mean", low="min", high="max").reset_index(names="x")
         title = axis.field.replace("_", " ").capitalize()
         drawn.append(
             charts.curve(
                 found,
-                x="x",
-                y="mean",
-                low="min",
-                high="max",
                 title=f"{title}: how the cost follows",
-                across=charts.Axis(title, ""),
-                up=charts.Axis("Cost of the plan", currency),
+                across=charts.Axis(title, "", "x"),
+                up=charts.Axis("Cost of the plan", currency, "mean"),
                 subtitle="Line: mean over the other assumptions; band: least and most",
             )
         )
@@ -187,18 +179,14 @@ def _map_section(points: pd.DataFrame, moved: pd.DataFrame, currency: str) -> li
         return []
     x, y = moved["assumption"].iloc[0], moved["assumption"].iloc[1]
     stepped = points.assign(x=steps_of(points[x]), y=steps_of(points[y])).groupby(["x", "y"], observed=True)
-    table = stepped.agg(cost=(COST, "mean"), decision=("decision", lambda names: names.value_counts().index[0])).reset_index()
+    table = stepped.agg(cost=(COST, "mean"), name=("decision", lambda names: names.value_counts().index[0])).reset_index()
     table = table.assign(x=table["x"].map(_setting), y=table["y"].map(_setting))
     chart = charts.heat_map(
         table,
-        x="x",
-        y="y",
-        value="cost",
-        name="decision",
+        across=charts.Axis(x.replace("_", " ").capitalize(), "", "x"),
+        down=charts.Axis(y.replace("_", " ").capitalize(), "", "y"),
         title="Where another decision is best",
-        axis=charts.Axis("Cost of the plan", currency),
+        axis=charts.Axis("Cost of the plan", currency, "cost"),
         subtitle="Colour: the decision that is best there most often; number: mean cost",
-        x_title=x.replace("_", " ").capitalize(),
-        y_title=y.replace("_", " ").capitalize(),
     )
     return [PageSection("Where the decision changes", charts=[chart.svg])]

@@ -64,7 +64,7 @@ STEPPED = """
 import json, os, pathlib, shutil, signal, sys, tempfile
 from pathlib import Path
 from capplan import scratch
-from capplan.outputs.run import folders, history
+from capplan.outputs.run import folders, run_history
 
 scratch.YOUNG_SECONDS = 0.0
 place, before = Path(sys.argv[1]) / "book", sys.argv[3]
@@ -77,8 +77,8 @@ def run(text):
     with folders.replaced_whole(target) as draft:
         for name in ("a", "b", "run.json"):
             (draft / name).write_text(text)
-    history.point_to(target)
-    history.record_run(place, {"event": text})
+    run_history.point_to(target)
+    run_history.record_run(place, {"event": text})
 
 def held():
     return [(path.name, path.read_text()) for path in sorted(target.iterdir())] if target.exists() else []
@@ -148,7 +148,7 @@ for number in changing:
     assert state in (whole(before), whole("new")), (number, state)
     found.add(str(state))
     # once there was a report, it is found at every moment
-    assert history.latest_report(place) == (target if before or (place / "latest").exists() else None), number
+    assert run_history.latest_report(place) == (target if before or (place / "latest").exists() else None), number
     run("third")
     assert held() == whole("third"), number
     assert {path.name for path in place.iterdir()} == {"2027Q1", "latest", "history.csv"}, (number, os.listdir(place))

@@ -27,8 +27,8 @@ from capplan.errors import ReportError, SolveError
 from capplan.optimize import solver
 from capplan.outputs.run import report
 from capplan.outputs.run.folders import check_room, replaced_whole
-from capplan.outputs.run.history import record_run
 from capplan.outputs.run.report import answer_question, write_report
+from capplan.outputs.run.run_history import record_run
 from tests.conftest import ROOT, hourly
 from tests.questions.test_board import TABLES
 
@@ -112,7 +112,7 @@ def test_a_line_of_history_that_has_no_room_is_not_there_and_one_that_was_cut_of
     record_run(tmp_path, {"event": "failure"})
     lines = file.read_text().splitlines()
     assert [line.count(",") for line in lines] == [8, 8, 0, 8]
-    code = "import resource, sys; from pathlib import Path; from capplan.outputs.run.history import record_run; import signal;"
+    code = "import resource, sys; from pathlib import Path; from capplan.outputs.run.run_history import record_run; import signal;"
     code += (
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); most = int(sys.argv[2]); resource.setrlimit(resource.RLIMIT_FSIZE, (most, most));"
     )
@@ -180,7 +180,7 @@ RUN = """
 import sys
 from pathlib import Path
 from capplan.outputs.run.folders import replaced_whole
-from capplan.outputs.run.history import record_run
+from capplan.outputs.run.run_history import record_run
 for number in range(60):
     with replaced_whole(Path(sys.argv[1])) as draft:
         for name in "abc":

@@ -304,7 +304,7 @@ def test_a_scheduler_that_takes_quotas(tree: Path) -> None:
     place = "capplan/outputs/export/quotas.py"
     (tree / "capplan" / "outputs" / "export" / "queues.py").write_text(
         '"""Quotas as lines of a plain file."""\n\nfrom __future__ import annotations\n\nimport pandas as pd\n\n'
-        "from capplan.outputs.export.names import labels\n\n\n"
+        "from capplan.outputs.export.foreign_names import labels\n\n\n"
         "def queue_lines(quotas: pd.DataFrame, fleet: pd.DataFrame, arrangement: str) -> str:\n"
         '    """Write a line a queue."""\n    names = labels(quotas["queue"], "queue")\n'
         '    rows = zip(quotas["queue"], quotas["nominal_accelerators"], strict=True)\n'

@@ -10,9 +10,9 @@ import pytest
 
 from capplan.errors import BookError
 from capplan.ingest import ingest, traffic
-from capplan.ingest.delivery import undo
+from capplan.ingest.entering import undo
+from capplan.ingest.ingest_ledger import Ledger
 from capplan.ingest.layouts import batches_of
-from capplan.ingest.ledger import Ledger
 from tests.ingest.test_ingest_bills import bill
 from tests.ingest.test_ingest_ledger import content, job, jobs, log
 

@@ -10,8 +10,8 @@ import pytest
 from capplan.book.reader import read_table
 from capplan.errors import CapplanError
 from capplan.ingest import expanded, ingest
-from capplan.ingest.delivery import undo
-from capplan.ingest.ledger import Ledger, stem_without_part
+from capplan.ingest.entering import undo
+from capplan.ingest.ingest_ledger import Ledger, stem_without_part
 from tests.ingest.test_ingest_bills import bill
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from capplan.errors import CapplanError
 from capplan.ingest import ingest
-from capplan.ingest.delivery import undo
-from capplan.ingest.ledger import Ledger
+from capplan.ingest.entering import undo
+from capplan.ingest.ingest_ledger import Ledger
 from tests.ingest.test_ingest_bills import bill
 from tests.ingest.test_ingest_ledger import billed, usage
 

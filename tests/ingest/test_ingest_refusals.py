@@ -10,7 +10,7 @@ import pytest
 
 from capplan.book.book import new_book
 from capplan.errors import CapplanError, refused
-from capplan.ingest import delivery, ingest, ledger, writing
+from capplan.ingest import entering, ingest, ingest_ledger, writing
 from tests.ingest.test_ingest_ledger import content, log
 
 
@@ -38,7 +38,7 @@ def test_refusals_are_one_message_and_change_nothing(book, tmp_path, monkeypatch
     def refuse(*args, **more):
         raise OSError(code, os.strerror(code), str(book / "usage.csv"))
 
-    target, name = {"part": (delivery, "write_part"), "table": (writing.os, "fsync"), "scratch": (ledger.Path, "mkdir")}[step]
+    target, name = {"part": (entering, "write_part"), "table": (writing.os, "fsync"), "scratch": (ingest_ledger.Path, "mkdir")}[step]
     monkeypatch.setattr(target, name, refuse)
     before = content(book)
     path = log(tmp_path, "b.csv", [20, 90])
@@ -54,7 +54,7 @@ def test_refusals_are_one_message_and_change_nothing(book, tmp_path, monkeypatch
 def test_duckdb_words_a_refusal_as_python_does(tmp_path):
     import duckdb
 
-    with pytest.raises(OSError, match="No space left") as caught, ledger.written_by_duckdb(tmp_path / "x.parquet"):
+    with pytest.raises(OSError, match="No space left") as caught, ingest_ledger.written_by_duckdb(tmp_path / "x.parquet"):
         raise duckdb.IOException('IO Error: Could not write all bytes to file "x": No space left on device')
     assert caught.value.errno == errno.ENOSPC
     (tmp_path / "folder").mkdir()
@@ -78,7 +78,7 @@ def test_a_file_that_may_not_be_read_is_named(book, tmp_path, monkeypatch):
     def refuse(file):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
 
-    monkeypatch.setattr(delivery, "digest_of", refuse)
+    monkeypatch.setattr(entering, "digest_of", refuse)
     with pytest.raises(CapplanError, match=r"b\.csv cannot be read: Permission denied"):
         ingest("requests", path, book)
 

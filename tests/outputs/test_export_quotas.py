@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from capplan.cli import app
 from capplan.errors import CapplanError
 from capplan.outputs.export.files import write_table
+from capplan.outputs.export.foreign_names import LABEL, label, labels
 from capplan.outputs.export.kueue import kueue_faults, kueue_objects, kueue_yaml
-from capplan.outputs.export.names import LABEL, label, labels
 from capplan.outputs.export.quotas import export_quotas
 from capplan.outputs.export.slurm import host_list, slurm_conf, slurm_faults
 

@@ -16,8 +16,8 @@ from capplan.cli import main
 from capplan.errors import CapplanError, ReportError
 from capplan.outputs.page.difference_page import difference_page, signed_apart, spend_apart
 from capplan.outputs.run import scheduled
-from capplan.outputs.run.history import COLUMNS, latest_report, point_to, record_run
 from capplan.outputs.run.report import seconds_of
+from capplan.outputs.run.run_history import COLUMNS, latest_report, point_to, record_run
 from capplan.outputs.run.scheduled import scheduled_plan
 from capplan.outputs.run.stopping import Stopped
 from capplan.outputs.run.stores import reports_in

@@ -18,7 +18,7 @@ from capplan.errors import CapplanError
 from capplan.questions.crossover import Replica, Work, api_ways, break_even_share, find_crossover, overflow_prices, staircase_crossings
 from capplan.questions.crossover.calls import best_units
 from capplan.questions.crossover.hosting import fixed_usd_per_quarter, peak_over_block
-from capplan.questions.ledger.tokens import request_usd, service_usd
+from capplan.questions.ledger.request_prices import Request, request_usd, service_usd
 from tests.conftest import SKUS, SOURCES, reference_file
 
 QUARTERS = ["2027Q1", "2027Q2", "2027Q3", "2027Q4"]
@@ -357,7 +357,7 @@ def test_contracts_are_priced_by_their_own_terms():
     assert first()["usd_per_request"] == pytest.approx(0.9 * (1000 * (0.5 * 2 + 0.5 * 0.5) + 500 * 8) / 1e6)
     assert first()["requests_per_hour_limit"] == 600
     listed = first(input_usd_per_million=np.nan, output_usd_per_million=np.nan)["usd_per_request"]
-    assert listed == pytest.approx(0.9 * request_usd("gpt-5.1", "openai", when, 1000, 500, cached_share=0.5))
+    assert listed == pytest.approx(0.9 * request_usd("gpt-5.1", "openai", when, Request(1000, 500, cached_share=0.5)))
     units = first(kind="provisioned", unit_usd_per_hour=5.0, unit_tokens_per_minute=3000.0, output_token_weight=2.0)
     assert units["requests_per_unit_hour"] == pytest.approx(3000 * 60 / 2000)
     with pytest.raises(CapplanError, match="withdrawn on 2026-01-01"):
@@ -448,7 +448,9 @@ def test_list_prices_row_by_row():
             ("batch_cache_read_usd_per_mtok", (1000, 0), {"batch_share": 1.0, "cached_share": 1.0}),
         ):
             if pd.notna(row[column]):
-                assert 1000 * request_usd(*name, *tokens, hour=12, **more) == pytest.approx(row[column], rel=1e-9), (name, column)
+                batch = more.pop("batch_share", 0.0)
+                usd = 1000 * request_usd(*name, Request(*tokens, **more), batch_share=batch, hour=12)
+                assert usd == pytest.approx(row[column], rel=1e-9), (name, column)
                 checked += 1
         for tier in str(row["tiers_above_base"]).split() if pd.notna(row["tiers_above_base"]) else []:
             kind, above, usd = re.match(r"(\w+)_mtok>(\d+):([\d.]+)", tier).groups()
@@ -456,7 +458,7 @@ def test_list_prices_row_by_row():
                 int(above) + 1000,
                 {"cached_share": float(kind == "cache_read"), "cache_written_share": float(kind == "cache_write")},
             )
-            found = [request_usd(*name, tokens, output, hour=12, **shares) for output in (0, tokens)]
+            found = [request_usd(*name, Request(tokens, output, **shares), hour=12) for output in (0, tokens)]
             usd_per_token = (found[1] - found[0] if kind == "output" else found[0]) / tokens
             assert 1e6 * usd_per_token == pytest.approx(float(usd), rel=1e-9), (name, tier)
             longer += 1
@@ -467,9 +469,9 @@ def test_list_prices_row_by_row():
 
 def test_a_price_by_the_hour_is_asked_at_its_hour_or_as_the_mean_of_the_day():
     when = pd.Timestamp("2026-11-27")
-    hours = [request_usd("deepseek-v4-flash", "deepseek", when, 1000, 100, hour=hour) for hour in range(24)]
+    hours = [request_usd("deepseek-v4-flash", "deepseek", when, Request(1000, 100), hour=hour) for hour in range(24)]
     assert max(hours) == pytest.approx(2 * min(hours))
-    assert request_usd("deepseek-v4-flash", "deepseek", when, 1000, 100) == pytest.approx(sum(hours) / 24)
+    assert request_usd("deepseek-v4-flash", "deepseek", when, Request(1000, 100)) == pytest.approx(sum(hours) / 24)
 
 
 def test_what_is_written_into_a_cache_has_its_own_price():
@@ -513,8 +515,8 @@ def test_called_hosted_and_both_ways_are_lines_of_the_plan(make_book):
     assert "notes" not in work.index.get_level_values("class")
     booked = plan.ledger.entries[plan.ledger.entries["view"] == "p_and_l"].groupby("component")["usd"].sum()
     when = pd.Timestamp("2027-01-15")
-    called = 5e6 * request_usd("gpt-4o", "openai", when, 1000, 100)
-    overflow = 5e6 * request_usd("gpt-4o-mini", "openai", when, 1000, 100)
+    called = 5e6 * request_usd("gpt-4o", "openai", when, Request(1000, 100))
+    overflow = 5e6 * request_usd("gpt-4o-mini", "openai", when, Request(1000, 100))
     assert booked["tokens"] == pytest.approx(called)
     assert booked["api"] == pytest.approx(overflow)
     # where machines are the cheaper way, nothing overflows

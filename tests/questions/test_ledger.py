@@ -19,6 +19,7 @@ from capplan.questions.ledger import (
     Contract,
     Entry,
     LedgerTables,
+    Request,
     annuity_factor,
     build_ledger,
     burn_down,
@@ -38,8 +39,8 @@ from capplan.questions.ledger import (
     straight_line,
     tax_depreciation,
 )
-from capplan.questions.ledger.quantity_times_price import _token_prices
 from capplan.questions.ledger.summaries import idle_table
+from capplan.questions.ledger.unit_prices import plan_prices
 from capplan.units import fiscal_year
 from tests.conftest import reference_file
 
@@ -569,10 +570,10 @@ def test_api_prices_of_the_reference_list():
     table = pd.read_csv(reference_file("data", "llm_api_prices", "genai_prices_0.2.3_main_models.csv"))
     when, checked = day("2026-11-27"), 0
     for row in table[table.provider.isin(["openai", "anthropic"])].itertuples():
-        usual = request_usd(row.model, row.provider, when, 1000, 100, cached_share=0.0)
+        usual = request_usd(row.model, row.provider, when, Request(1000, 100))
         assert usual == pytest.approx((1000 * row.input_usd_per_mtok + 100 * row.output_usd_per_mtok) / 1e6, rel=1e-9), row.model
         if not np.isnan(row.batch_input_usd_per_mtok):
-            batch = request_usd(row.model, row.provider, when, 1000, 100, batch_share=1.0)
+            batch = request_usd(row.model, row.provider, when, Request(1000, 100), batch_share=1.0)
             assert batch == pytest.approx((1000 * row.batch_input_usd_per_mtok + 100 * row.batch_output_usd_per_mtok) / 1e6, rel=1e-9), (
                 row.model
             )
@@ -582,18 +583,18 @@ def test_api_prices_of_the_reference_list():
 
 def test_api_names_that_the_list_does_not_have():
     with pytest.raises(CapplanError, match="did you mean claude-haiku-4-5"):
-        request_usd("claude-haiku-45x", "anthropic", day("2027-01-01"), 1, 1)
+        request_usd("claude-haiku-45x", "anthropic", day("2027-01-01"), Request(1, 1))
     with pytest.raises(CapplanError, match="did you mean openai"):
-        request_usd("gpt-4o", "opnai", day("2027-01-01"), 1, 1)
+        request_usd("gpt-4o", "opnai", day("2027-01-01"), Request(1, 1))
     with pytest.raises(CapplanError, match="no batch price for deepseek-chat"):
-        request_usd("deepseek-chat", "deepseek", day("2027-01-01"), 1, 1, batch_share=0.5)
+        request_usd("deepseek-chat", "deepseek", day("2027-01-01"), Request(1, 1), batch_share=0.5)
 
 
 def test_long_prompts_are_priced_one_by_one():
     """A price that rises above 200,000 tokens must not be reached by adding requests up."""
-    one = request_usd("claude-sonnet-4-5", "anthropic", day("2027-01-15"), 1000, 0)
+    one = request_usd("claude-sonnet-4-5", "anthropic", day("2027-01-15"), Request(1000, 0))
     assert one == pytest.approx(3 * 1000 / 1e6)
-    assert request_usd("claude-sonnet-4-5", "anthropic", day("2027-01-15"), 300_000, 0) > 300 * one
+    assert request_usd("claude-sonnet-4-5", "anthropic", day("2027-01-15"), Request(300_000, 0)) > 300 * one
 
 
 def test_other_costs_go_on_or_stop():
@@ -809,8 +810,9 @@ def test_the_price_of_calls_is_what_they_all_cost_by_their_number():
     calls = pd.DataFrame(
         {"workload": "chat", "provider": ["a", "a", "b", "c"], "quantity": [10.0, 30.0, 4.0, 0.0], "usd": [1.0, 7.0, 2.0, 0.0]}
     )
-    found = _token_prices(calls)
-    assert {name: price[4] for name, price in found.items()} == {"tokens chat a": 0.2, "tokens chat b": 0.5}
+    empty = LedgerTables()
+    tables = (empty.full("commitments"), empty.full("sites"), calls, empty.planned("dispatch"), empty.planned("purchases"))
+    assert {price.price_id: price.price for price in plan_prices(*tables, A)} == {"tokens chat a": 0.2, "tokens chat b": 0.5}
 
 
 def test_calls_above_what_a_provider_grants_are_named_with_their_first_quarter():

@@ -316,7 +316,7 @@ def test_gangs_whose_data_shares_links_are_proven_on_times_that_are_no_whole_num
 
 def test_rounding_to_ticks_never_lifts_a_bound_above_a_schedule():
     """Times on no grid, in ticks of an hour: what is proven of the ticks is at most what schedules take, and nothing is lost on a grid."""
-    from capplan.questions.placement.grid import Grid, grid_of, whole_needs
+    from capplan.questions.placement.ticks import Grid, grid_of, whole_needs
 
     assert grid_of(np.array([1.5, 0.25, 16 / 3600]), 100.0).hours == pytest.approx(1 / 3600)
     assert grid_of(np.array([2.0, 7.0]), 100.0).hours == 1.0

@@ -17,7 +17,7 @@ from capplan.book.scenario import LedgerAssumptions
 from capplan.outputs.workbook.workbook import write_workbook
 from capplan.questions.ledger import Ledger, LedgerTables, build_ledger
 from capplan.questions.procurement import Purchases
-from capplan.questions.procurement.supply.delivery import NORMAL_P90, expected_slip_days
+from capplan.questions.procurement.supply.late_deliveries import NORMAL_P90, expected_slip_days
 from tests.cases.procurement_cases import assumptions, demand, offer, sku, solve
 from tests.questions.test_procurement_clashes import TABLES
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from capplan.errors import CapplanError
-from capplan.questions.goodput import simulate_failures
+from capplan.questions.goodput import Checkpoints, simulate_failures
 from capplan.questions.reliability import optimum_interval, time_shares, useful_share, young_interval
 from tests.cases.closed_forms import daly_interval
 from tests.conftest import reference_file
@@ -97,7 +97,7 @@ def test_the_share_is_one_less_what_interruptions_cost_and_checkpoints_take():
 @pytest.mark.parametrize("case", CASES)
 def test_the_closed_form_lies_in_the_band_of_the_simulation(case):
     interval, write, restart, rate = case
-    played = simulate_failures(400 / rate * 0.4, interval, write, restart, rate, runs=60, seed=5)
+    played = simulate_failures(400 / rate * 0.4, Checkpoints(interval, write, restart), rate, runs=60, seed=5)
     paid = played["paid_hours"].sum()
     shares = time_shares(interval, write, restart, rate)
     for name, values in (
@@ -117,7 +117,7 @@ def test_the_closed_form_lies_in_the_band_of_the_simulation(case):
 def test_the_simulation_against_a_plain_loop():
     """The jump over whole intervals is the same as walking minute by minute through work, writes and restarts."""
     for seed in range(5):
-        played = simulate_failures(3.0, 0.5, 0.05, 0.2, 0.8, runs=1, seed=seed).iloc[0]
+        played = simulate_failures(3.0, Checkpoints(0.5, 0.05, 0.2), 0.8, runs=1, seed=seed).iloc[0]
         rng, saved, paid, failures, rest = np.random.default_rng(seed), 0.0, 0.0, 0, 0.0
         while saved < 3.0 - 1e-9:
             gap, clock, unsaved = rng.weibull(1.0) / 0.8, rest, 0.0
@@ -154,9 +154,9 @@ def test_no_failures_and_failures_without_end():
         (lambda: young_interval(0.0, 10.0), "checkpoint write time must be above 0"),
         (lambda: optimum_interval(10.0, -1.0), "mean time between failures must be above 0"),
         (lambda: time_shares(np.inf, 0.1, 0.1, 0.1), "without checkpoints never ends"),
-        (lambda: simulate_failures(0.0, 1.0, 0.1, 0.1, 0.1), "work_hours"),
-        (lambda: simulate_failures(10.0, 1.0, 0.1, -0.1, 0.1), "restart_hours"),
-        (lambda: simulate_failures(10.0, 5.0, 0.1, 5.0, 20.0, runs=1), "failures come faster than checkpoints"),
+        (lambda: simulate_failures(0.0, Checkpoints(1.0, 0.1, 0.1), 0.1), "work_hours"),
+        (lambda: simulate_failures(10.0, Checkpoints(1.0, 0.1, -0.1), 0.1), "restart_hours"),
+        (lambda: simulate_failures(10.0, Checkpoints(5.0, 0.1, 5.0), 20.0, runs=1), "failures come faster than checkpoints"),
     ],
 )
 def test_what_has_no_answer(call, words):

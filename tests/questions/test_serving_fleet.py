@@ -14,6 +14,7 @@ from capplan.errors import CapplanError
 from capplan.questions.serving import operating_points as points
 from capplan.questions.serving import service_traffic as traffic
 from capplan.questions.serving import size_fleet, staffing
+from capplan.questions.serving.queueing import Target
 from capplan.questions.serving.size_fleet import staff_fleet, unit_costs
 from tests.cases import queues
 from tests.cases.closed_forms import square_root_servers
@@ -179,15 +180,15 @@ def test_many_hours_at_once_equal_one_by_one():
     rng = np.random.default_rng(3)
     loads = np.exp(rng.uniform(np.log(0.01), np.log(2000), 60))
     for share, allowed, step in ((0.95, 1.5, 32), (0.99, 0.0, 1), (0.5, 30.0, 7)):
-        stated = {"arrival_cv2": 2.0, "service_cv2": 0.8, "highest_utilisation": 0.85, "step": step}
-        one_by_one = [queues.servers_for(load, 30.0, allowed, share, **stated) for load in loads]
-        assert staffing.fewest_servers(loads, 30.0, allowed, share, **stated).tolist() == one_by_one
+        stated = {"arrival_cv2": 2.0, "service_cv2": 0.8, "step": step}
+        one_by_one = [queues.servers_for(load, 30.0, allowed, share, highest_utilisation=0.85, **stated) for load in loads]
+        assert staffing.fewest_servers(loads, 30.0, Target(allowed, share, 0.85), **stated).tolist() == one_by_one
 
 
 def test_square_root_rule_is_the_limit_of_the_sizing():
     # half of the requests may wait: the spare capacity beta of Halfin and Whitt, in units of the root of the load
     for load in (400, 10_000):
-        count = int(staffing.fewest_servers(np.array([float(load)]), 1.0, 0.0, 0.7766)[0])
+        count = int(staffing.fewest_servers(np.array([float(load)]), 1.0, Target(0.0, 0.7766))[0])
         assert count == pytest.approx(square_root_servers(load, 1.0), abs=1)
 
 

@@ -12,10 +12,10 @@ from capplan.book.assumptions.performance import PerformanceAssumptions
 from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.book.book import reference_tables
 from capplan.book.empty import empty_table
-from capplan.questions.serving.gate import CORRECTED, floors
+from capplan.questions.serving.chip_limits import CORRECTED, floors
 from capplan.questions.serving.measured import interpolate, usable_runs
-from capplan.questions.serving.memory import cache_bytes_per_token, model_of, replica_memory
 from capplan.questions.serving.performance import replica_performance
+from capplan.questions.serving.replica_memory import cache_bytes_per_token, model_of, replica_memory
 from capplan.questions.serving.roofline import complete, roofline
 
 FACTS = reference_tables()

@@ -14,7 +14,7 @@ from capplan.book.book import reference_tables
 from capplan.book.empty import empty_table
 from capplan.errors import CapplanError
 from capplan.questions.serving import calibration, measured, performance
-from capplan.questions.serving.gate import floors
+from capplan.questions.serving.chip_limits import floors
 from capplan.questions.serving.roofline import roofline
 from tests.cases.serving_cases import silicon_runs
 from tests.conftest import reference_file

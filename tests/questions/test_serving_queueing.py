@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from capplan.book.book import reference_tables
 from capplan.errors import CapplanError
-from capplan.questions.serving import memory, queueing, staffing
+from capplan.questions.serving import queueing, replica_memory, staffing
 from capplan.questions.serving.service_traffic import drawn_services
 from tests.cases import queues
 from tests.cases.closed_forms import halfin_whitt_delay, poisson_arrivals, square_root_servers
@@ -40,7 +40,7 @@ def test_erlang_c_equals_its_defining_sum():
 
 def test_published_call_centre():
     load = 100 / 1800 * 180
-    assert staffing.fewest_servers(np.array([load]), 180, 20, 0.8, highest_utilisation=0.85).tolist() == [14]
+    assert staffing.fewest_servers(np.array([load]), 180, queueing.Target(20, 0.8, 0.85)).tolist() == [14]
     kept = 1 - staffing.late_shares(np.full(2, load), np.array([14.0, 13.0]), 180, 20)
     assert kept == pytest.approx([0.8883500191794669, 0.7955947884177831], abs=1e-12)
     assert queues.mean_wait(load, 14, 180) == pytest.approx(7.8359, abs=1e-4)
@@ -81,9 +81,9 @@ def test_quantile_inverts_the_tail():
 @settings(max_examples=60, deadline=None)
 @given(st.floats(0.01, 400), st.floats(1.0, 1.5), st.floats(0.0, 5.0), st.integers(1, 40))
 def test_more_traffic_or_a_tighter_target_never_needs_fewer(load, more, allowed, step):
-    need, busier = staffing.fewest_servers(np.array([load, load * more]), 2.0, allowed, 0.95, step=step)
+    need, busier = staffing.fewest_servers(np.array([load, load * more]), 2.0, queueing.Target(allowed, 0.95), step=step)
     assert busier >= need
-    assert staffing.fewest_servers(np.array([load]), 2.0, allowed / 2, 0.95, step=step) >= need
+    assert staffing.fewest_servers(np.array([load]), 2.0, queueing.Target(allowed / 2, 0.95), step=step) >= need
     assert need % step == 0
     assert queues.wait_quantile(0.95, load, need, 2.0) <= allowed
 
@@ -144,34 +144,34 @@ def test_formulas_fail_on_bursty_real_arrivals():
     ],
 )
 def test_cache_bytes(model, value):
-    row = memory.model_of(reference_tables()["models"], model)
-    assert memory.cache_bytes_per_token(row) == float(truth("05_serving.csv").loc[value, "value"])
+    row = replica_memory.model_of(reference_tables()["models"], model)
+    assert replica_memory.cache_bytes_per_token(row) == float(truth("05_serving.csv").loc[value, "value"])
 
 
 def test_memory_of_a_replica_adds_up():
-    row = memory.model_of(reference_tables()["models"], "Llama-3.1-70B")
+    row = replica_memory.model_of(reference_tables()["models"], "Llama-3.1-70B")
     for asked, token_bytes in ((None, 163840), ("bf16", 327680)):
-        found = memory.replica_memory(row, 80, 4, 8192, precision="fp8", cache_precision=asked, reserve_share=0.1)
+        found = replica_memory.replica_memory(row, 80, 4, 8192, precision="fp8", cache_precision=asked, reserve_share=0.1)
         assert found.weights_gib + found.cache_gib + found.reserve_gib == pytest.approx(320)
         assert found.concurrency * 8192 * token_bytes <= found.cache_gib * 2**30 < (found.concurrency + 1) * 8192 * token_bytes
-    assert memory.replica_memory(row, 80, 1, 8192, precision="bf16").concurrency == 0
+    assert replica_memory.replica_memory(row, 80, 1, 8192, precision="bf16").concurrency == 0
 
 
 def test_bad_input_says_what_to_do():
     tables = reference_tables()
     accelerator = tables["accelerators"].set_index("accelerator", drop=False).loc["L40S"]
     with pytest.raises(CapplanError, match="did you mean"):
-        memory.model_of(tables["models"], "Llama-3.1-70")
+        replica_memory.model_of(tables["models"], "Llama-3.1-70")
     with pytest.raises(CapplanError, match="GiB"):
-        memory.smallest_replica(
-            memory.model_of(tables["models"], "Llama-3.1-405B"), accelerator, 4000, precision="bf16", most_accelerators=8
+        replica_memory.smallest_replica(
+            replica_memory.model_of(tables["models"], "Llama-3.1-405B"), accelerator, 4000, precision="bf16", most_accelerators=8
         )
     with pytest.raises(CapplanError, match=r"0\.95"):
-        staffing.fewest_servers(np.array([10.0]), 1, 1, 95)
+        queueing.Target(1, 95)
     with pytest.raises(CapplanError, match="nothing is left"):
-        staffing.fewest_servers(np.array([10.0]), 1, -0.1, 0.95)
+        queueing.Target(-0.1, 0.95)
     with pytest.raises(CapplanError, match=r"10 % is 0\.1"):
-        memory.replica_memory(memory.model_of(tables["models"], "Llama-3.1-8B"), 80, 1, 1000, reserve_share=10)
-    assert staffing.fewest_servers(np.array([0.0]), 1, 1, 0.95).tolist() == [0]
+        replica_memory.replica_memory(replica_memory.model_of(tables["models"], "Llama-3.1-8B"), 80, 1, 1000, reserve_share=10)
+    assert staffing.fewest_servers(np.array([0.0]), 1, queueing.Target(1, 0.95)).tolist() == [0]
     with pytest.raises(CapplanError, match="a load of -1 erlangs"):
-        staffing.fewest_servers(np.array([-1.0]), 1, 1, 0.95)
+        staffing.fewest_servers(np.array([-1.0]), 1, queueing.Target(1, 0.95))

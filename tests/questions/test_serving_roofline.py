@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from capplan.book.book import reference_tables
-from capplan.questions.serving import memory
+from capplan.questions.serving import replica_memory
 from capplan.questions.serving.roofline import AHEAD_SHARE, HANDLING_SECONDS, roofline
 
 FACTS = reference_tables()
@@ -42,8 +42,8 @@ def test_who_reads_prompts_shares_those_that_wait(workers):
 
 
 def test_the_smallest_replica_holds_just_one_request():
-    model, machine = memory.model_of(MODELS, "Llama-3.1-70B"), MACHINES.set_index("accelerator", drop=False).loc["H100"]
+    model, machine = replica_memory.model_of(MODELS, "Llama-3.1-70B"), MACHINES.set_index("accelerator", drop=False).loc["H100"]
     assert model["model"] == "Llama-3.1-70B"
-    room = memory.replica_memory(model, float(machine["memory_gib"]), 2, 1.0, precision="fp8").tokens
-    assert memory.smallest_replica(model, machine, float(room)).accelerators == 2
-    assert memory.smallest_replica(model, machine, room + 1.0).accelerators == 4
+    room = replica_memory.replica_memory(model, float(machine["memory_gib"]), 2, 1.0, precision="fp8").tokens
+    assert replica_memory.smallest_replica(model, machine, float(room)).accelerators == 2
+    assert replica_memory.smallest_replica(model, machine, room + 1.0).accelerators == 4

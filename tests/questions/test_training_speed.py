@@ -14,7 +14,7 @@ from capplan.book.book import reference_tables
 from capplan.book.roadmap import with_active_parameters
 from capplan.errors import CapplanError
 from capplan.questions.training import plan_run, study_run
-from capplan.questions.training.architecture import Shape, activation_bytes, shape_of
+from capplan.questions.training.architecture import Degrees, Shape, activation_bytes, shape_of
 from capplan.questions.training.fit_speed import CHIP, LAYOUT, WORK, fit_speed
 from capplan.questions.training.layout import bubble_share
 from capplan.questions.training.offered import TrainingTables
@@ -328,12 +328,11 @@ def test_interleaving_shortens_the_bubble_and_holds_more():
         share = bubble_share(stages, batches, parts)
         assert share / (1 - share) == pytest.approx((stages - 1) / (batches * parts))
     shape = Shape(175e9, 175e9, 96, 12288, 96, 51200, 12288)
-    plain, turned = (activation_bytes(shape, 2048, 1, "selective", 8, 8, 64, 1, parts) for parts in (1, 4))
+    plain, turned = (activation_bytes(shape, 2048, 1, "selective", Degrees(8, 8, micro_batches=64, interleaved=parts)) for parts in (1, 4))
     # Korthikanti et al., section 4.2.3: (1 + (p - 1) / (p v)) times as much.
     assert turned / plain == pytest.approx(1 + 7 / 32)
-    assert activation_bytes(shape, 8192, 1, "selective", 8, 8, 64, 2) == pytest.approx(
-        activation_bytes(shape, 8192, 1, "selective", 8, 8, 64) / 2
-    )
+    whole, half = (activation_bytes(shape, 8192, 1, "selective", Degrees(8, 8, context, micro_batches=64)) for context in (1, 2))
+    assert half == pytest.approx(whole / 2)
 
 
 def test_activations_of_a_mixture_are_those_of_its_copies():

@@ -1,7 +1,5 @@
 """Quarters, days and instants of a sentence, against the day that a book is planned on."""
 
-from __future__ import annotations
-
 import calendar
 import datetime as dt
 import re

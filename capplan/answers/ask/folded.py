@@ -4,8 +4,6 @@ The grammar knows a clause in the order in which it is mostly said, and in one o
 in which every clause is tried that it does not know as it stands.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What stands around the what-ifs of a sentence: what only asks, who says so, and why; each is left aside, the last two with a note."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

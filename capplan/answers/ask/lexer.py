@@ -3,8 +3,6 @@
 What is none of these becomes a token that no sentence of the grammar has, so that it is asked back with the words around it.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from collections.abc import Iterator

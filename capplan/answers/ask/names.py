@@ -1,7 +1,5 @@
 """The names of a book that a sentence may use, as people write them: any case, with spaces or hyphens, and nearly right."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

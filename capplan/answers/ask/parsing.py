@@ -1,7 +1,5 @@
 """The grammar of clauses, parsed: every way to read the tokens of a clause."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache

@@ -4,8 +4,6 @@ A sentence is cut into clauses at its commas and conjunctions, so that most of i
 covers, what two rules read differently, and what the book does not know is asked back; nothing is dropped.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What a sentence is cut into: tokens, amounts with their units, and moments."""
 
-from __future__ import annotations
-
 import datetime as dt
 from dataclasses import dataclass
 from typing import Any

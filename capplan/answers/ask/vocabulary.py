@@ -1,7 +1,5 @@
 """The words of planning, read from `vocabulary.txt` beside this module."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache

@@ -4,11 +4,11 @@ Every function takes the finding as `title`, the assumption it rests on as `subt
 each `Axis`.
 """
 
-from capplan.outputs.charts.compare import bars, tornado, waterfall
+from capplan.outputs.charts.bars import bars, tornado, waterfall
+from capplan.outputs.charts.frontier import frontier
 from capplan.outputs.charts.growth import growth
 from capplan.outputs.charts.over_time import curve, fan, layers
 from capplan.outputs.charts.pictures import Picture
-from capplan.outputs.charts.points import frontier, scatter
 from capplan.outputs.charts.rows import gantt, heat_map
 from capplan.outputs.charts.schedule import schedule
 from capplan.outputs.charts.theme import Axis, ChartError, stacked

@@ -43,14 +43,16 @@ def _time_channel(values: pd.Series, *, chart: str, width: int = 600) -> Any:
     return alt.X("x:O", title=None, sort=domain, scale=alt.Scale(domain=domain, paddingInner=0.18, paddingOuter=0.1), axis=axis)
 
 
+#: From the outermost band inwards.
+BAND_COLOURS = ("#c4d6f2", "#8fb3e6", "#5f8fd6", "#3d72c2")
+
+
 def fan(
     quantiles: pd.DataFrame,
     *,
     title: str,
     axis: theme.Axis,
     subtitle: str = "",
-    x: str = "quarter",
-    value: str = "quantity",
     series: str | None = None,
     history: pd.DataFrame | None = None,
     names: tuple[str, str] = ("Median", "Measured"),
@@ -58,47 +60,28 @@ def fan(
     """Show what may come: the middle as a line, pairs of quantiles as bands, what was measured before it as dots.
 
     Args:
-        quantiles: x (quarter label or date), quantile (0 to 1), value, and series if named; quantiles come in pairs (0.1 with 0.9).
-        x, value, series: Names of the columns; each series gets a panel with its own scale.
-        history: x, value and series of what is known (the past, a budget).
+        quantiles: quarter (label) or month (date), quantile (0 to 1), quantity (or the axis' column), and series if named; quantiles come
+            in pairs (0.1 with 0.9).
+        series: Name of the column; each series gets a panel with its own scale.
+        history: Time, quantity and series of what is known (the past, a budget).
         names: What the rows of quantile 0.5 are, and what the history is, as the legend says it.
 
     Raises:
         ChartError: If columns, pairs of quantiles or rows do not fit.
     """
-    keys = [x] + ([series] if series else [])
-    data = theme.checked(quantiles, [*keys, "quantile", value], "fan", [value, "quantile"])
-    levels = sorted({float(level) for level in data["quantile"]})
-    pairs = [(low, 1 - low) for low in levels if low < 0.5 and any(abs(level - (1 - low)) < 1e-9 for level in levels)]
-    if not pairs:
-        raise ChartError(f"fan: no pair of quantiles such as 0.1 and 0.9 among {levels}; a forecast without its band is not shown")
-    wide = data.assign(quantile=data["quantile"].round(9)).pivot_table(index=keys, columns="quantile", values=value, sort=False)
-    table = pd.DataFrame({"x": wide.index.get_level_values(0)})
-    table["series"] = ["\n".join(theme.wrapped(name, 44)) for name in wide.index.get_level_values(1)] if series else ""
-    for place, (low, high) in enumerate(pairs):
-        table[f"low{place}"], table[f"high{place}"] = wide[round(low, 9)].to_numpy(), wide[round(high, 9)].to_numpy()
-    if 0.5 in wide.columns:
-        table["middle"] = wide[0.5].to_numpy()
-    if history is not None and not history.empty:
-        past = theme.checked(history, [*keys, value], "fan, history", [value])
-        panels = ["\n".join(theme.wrapped(name, 44)) for name in past[series]] if series else ""
-        table = pd.concat([pd.DataFrame({"x": past[x], "series": panels, "past": past[value]}), table], ignore_index=True)
-    table = theme.checked(table, table.columns, "fan")
+    keys = ["month" if "month" in quantiles else "quarter"] + ([series] if series else [])
+    pairs, table = _bands(quantiles, keys, axis.column or "quantity", history)
     across = _time_channel(table["x"], chart="fan", width=268 if series else 620)
     middle, known = (theme.display_name(name) for name in names)
     bands = [f"{(high - low):.0%} of cases" for low, high in pairs]
-    kinds = [*bands, *([middle] if "middle" in table else []), *([known] if "past" in table else [])]
+    if len(bands) > len(BAND_COLOURS):
+        raise ChartError(f"fan: {len(bands)} bands; at most {len(BAND_COLOURS)} can be told apart")
+    others = [(middle, "middle", "#0045a5"), (known, "past", theme.INK)]
+    kinds = [*bands, *(name for name, column, _ in others if column in table)]
+    palette = [*BAND_COLOURS[: len(bands)], *(colour for _, column, colour in others if column in table)]
     table = table.assign(**{f"kind{place}": kind for place, kind in enumerate(kinds)})
-    palette = [
-        *["#c4d6f2", "#8fb3e6", "#5f8fd6", "#3d72c2"][: len(bands)],
-        *(["#0045a5"] if "middle" in table else []),
-        *([theme.INK] if "past" in table else []),
-    ]
-    if len(bands) > 4:
-        raise ChartError(f"fan: {len(bands)} bands; at most 4 can be told apart")
     scale = alt.Scale(domain=kinds, range=palette)
     legend = alt.Legend(title=None, orient="top", symbolType="square", values=kinds)
-
     upright = axis.drawn(theme.PANEL_TITLE if series else theme.Y_TITLE, minExtent=44)
 
     def drawn(name: str, *columns: str) -> Any:
@@ -107,29 +90,46 @@ def fan(
         return shown.encode(x=across, color=alt.Color(f"kind{kinds.index(name)}:N", scale=scale, legend=legend))
 
     marks: list[Any] = []
-    dots = table["x"].nunique() <= 40
+    dots, count = table["x"].nunique() <= 40, table["series"].nunique()
     for place, name in enumerate(bands):
         start = drawn(name, f"low{place}", f"high{place}")
         # A band over a single time has no area; a bar shows it.
-        shape = start.mark_area(opacity=1) if len(wide) > table["series"].nunique() else start.mark_bar(size=26)
+        shape = start.mark_area(opacity=1) if table["low0"].notna().sum() > count else start.mark_bar(size=26)
         marks.append(shape.encode(y=alt.Y(f"low{place}:Q", **upright), y2=f"high{place}:Q"))
     if "middle" in table:
         marks.append(drawn(middle, "middle").mark_line(point={"size": 36} if dots else False).encode(y="middle:Q"))
     if "past" in table:
-        marks.append(
-            drawn(kinds[-1], "past").mark_line(point={"size": 30, "shape": "square"} if dots else False, strokeWidth=1.5).encode(y="past:Q")
-        )
+        point: Any = {"size": 30, "shape": "square"} if dots else False
+        marks.append(drawn(kinds[-1], "past").mark_line(point=point, strokeWidth=1.5).encode(y="past:Q"))
     if not series:
         return theme.finish(alt.layer(*marks), title, subtitle)
     panel = alt.Facet("series:N", sort=list(dict.fromkeys(table["series"])), header=alt.Header(labelExpr=theme.SPLIT_LABEL))
-    count = table["series"].nunique()
     cell = alt.layer(*marks).properties(width=600 if count == 1 else 268, height=150)
-    grid = (
-        cell.facet(facet=panel, columns=min(count, 2), spacing={"row": 26, "column": 24})
-        .resolve_scale(y="independent")
-        .resolve_axis(x="independent")
-    )
-    return theme.finish(grid, title, subtitle, height=None)
+    grid = cell.facet(facet=panel, columns=min(count, 2), spacing={"row": 26, "column": 24})
+    return theme.finish(grid.resolve_scale(y="independent").resolve_axis(x="independent"), title, subtitle, height=None)
+
+
+def _bands(
+    quantiles: pd.DataFrame, keys: list[str], value: str, history: pd.DataFrame | None
+) -> tuple[list[tuple[float, float]], pd.DataFrame]:
+    """Return the pairs of quantiles, outermost first, and the table of a fan: x, series, past, low and high of each pair, middle."""
+    data = theme.checked(quantiles, [*keys, "quantile", value], "fan", [value, "quantile"])
+    levels = sorted({float(level) for level in data["quantile"]})
+    pairs = [(low, 1 - low) for low in levels if low < 0.5 and any(abs(level - (1 - low)) < 1e-9 for level in levels)]
+    if not pairs:
+        raise ChartError(f"fan: no pair of quantiles such as 0.1 and 0.9 among {levels}; a forecast without its band is not shown")
+    wide = data.assign(quantile=data["quantile"].round(9)).pivot_table(index=keys, columns="quantile", values=value, sort=False)
+    table = pd.DataFrame({"x": wide.index.get_level_values(0)})
+    table["series"] = ["\n".join(theme.wrapped(name, 44)) for name in wide.index.get_level_values(1)] if len(keys) > 1 else ""
+    for place, (low, high) in enumerate(pairs):
+        table[f"low{place}"], table[f"high{place}"] = wide[round(low, 9)].to_numpy(), wide[round(high, 9)].to_numpy()
+    if 0.5 in wide.columns:
+        table["middle"] = wide[0.5].to_numpy()
+    if history is not None and not history.empty:
+        past = theme.checked(history, [*keys, value], "fan, history", [value])
+        panels = ["\n".join(theme.wrapped(name, 44)) for name in past[keys[1]]] if len(keys) > 1 else ""
+        table = pd.concat([pd.DataFrame({"x": past[keys[0]], "series": panels, "past": past[value]}), table], ignore_index=True)
+    return pairs, theme.checked(table, table.columns, "fan")
 
 
 def layers(
@@ -138,7 +138,6 @@ def layers(
     title: str,
     axis: theme.Axis,
     subtitle: str = "",
-    value: str = "accelerators",
     layer: str = "term",
     band: pd.DataFrame | None = None,
     changes: pd.DataFrame | None = None,
@@ -146,14 +145,15 @@ def layers(
     """Show what a total is made of, quarter by quarter, with the band it has to meet over it.
 
     Args:
-        data: quarter, layer, value; rows of one quarter and layer are stacked on each other. With begin and end (shares of the quarter that
-            are over), a row is drawn in that part of its quarter.
+        data: quarter, layer, accelerators (or the axis' column); rows of one quarter and layer are stacked on each other. With begin and
+            end (shares of the quarter that are over), a row is drawn in that part of its quarter.
         band: quarter, low, median, high: the demand over the stack.
         changes: quarter, change: what arrives (positive) and what expires (negative), written above the stack.
 
     Raises:
         ChartError: If columns or rows do not fit.
     """
+    value = axis.column or "accelerators"
     table = theme.checked(data, ["quarter", layer, value], "layers", [value]).set_axis(["x", "layer", "value"], axis=1)
     known = [name for name in theme.STACK_ORDER if name in set(table["layer"])]
     names = known + [str(name) for name in table["layer"].unique() if name not in theme.STACK_ORDER]
@@ -264,34 +264,29 @@ def _changes(changes: pd.DataFrame, table: pd.DataFrame, band: pd.DataFrame | No
 def curve(
     data: pd.DataFrame,
     *,
-    x: str,
-    y: str,
     title: str,
     across: theme.Axis,
     up: theme.Axis,
     subtitle: str = "",
     series: str | None = None,
-    low: str | None = None,
-    high: str | None = None,
     points: pd.DataFrame | None = None,
-    steps: bool = False,
 ) -> Picture:
     """Show how one quantity depends on another: a load-duration curve, a scaling curve, a cost over utilisation.
 
     Args:
-        data: x and y (numbers), series, and low and high of a band if named.
+        data: The columns of both axes (numbers), series if named; low and high of a band if there is one.
         points: x, y, label: the places the finding speaks of.
-        steps: Draw steps (the value holds until the next x) instead of slopes.
 
     Raises:
         ChartError: If columns or rows do not fit.
     """
-    if (low is None) != (high is None):
-        raise ChartError("curve: a band needs both its columns, low and high")
-    names = {x: "x", y: "y"} | ({series: "series"} if series else {}) | ({low: "low", high: "high"} if low and high else {})
+    banded = {"low", "high"} <= set(data)
+    names = (
+        {across.column: "x", up.column: "y"} | ({series: "series"} if series else {}) | ({"low": "low", "high": "high"} if banded else {})
+    )
     numeric = [name for name in names if name != series]
     table = theme.checked(data, names, "curve", numeric).rename(columns=names)
-    shape: Literal["step-after", "linear"] = "step-after" if steps else "linear"
+    shape: Literal["step-after", "linear"] = "step-after" if up.steps else "linear"
     along = alt.X("x:Q", scale=alt.Scale(nice=False), **across.drawn(theme.X_TITLE, ticks=8, grid=False))
     if not series:
         table = table.assign(series=theme.display_name(up.title))
@@ -308,7 +303,7 @@ def curve(
     dash = alt.StrokeDash("series:N", scale=alt.Scale(domain=shown, range=theme.dashes(raw)), legend=legend)
     base = alt.Chart(table).encode(x=along)
     marks: list[Any] = []
-    if low and high:
+    if banded:
         marks.append(
             base.mark_area(opacity=0.22, interpolate=shape, stroke=None).encode(y=alt.Y("low:Q", **up.drawn()), y2="high:Q", color=colour)
         )

@@ -107,74 +107,73 @@ def _month_step(first: pd.Timestamp, last: pd.Timestamp) -> int:
 def heat_map(
     data: pd.DataFrame,
     *,
-    x: str,
-    y: str,
-    value: str,
     title: str,
     axis: theme.Axis,
+    across: theme.Axis,
+    down: theme.Axis,
     subtitle: str = "",
-    x_title: str = "",
-    y_title: str = "",
     middle: float | None = None,
-    name: str | None = None,
 ) -> Picture:
     """Show one number for every pair: darker is more, and the number stands in its cell.
 
     Args:
-        data: x, y (names, in the order they come), value, and the name of each pair if there is one.
-        name: Column whose names give the colour instead of the number, and stand above it: what is best there.
+        data: The columns of `across` and `down` (names, in the order they come) and of the number; where there is a column `name`, its
+            names give the colour instead of the number, and stand above it: what is best there.
         middle: Value at which the colour turns (break-even); without it one hue runs from light to dark.
 
     Raises:
         ChartError: If columns or rows do not fit, or a pair comes twice.
     """
-    columns = [x, y, value, *([name] if name else [])]
-    table = theme.checked(data, columns, "heat map", [value]).set_axis(["x", "y", "value", "name"][: len(columns)], axis=1)
+    columns = [across.column, down.column, axis.column, *(["name"] if "name" in data else [])]
+    table = theme.checked(data, columns, "heat map", [axis.column]).set_axis(["x", "y", "value", "name"][: len(columns)], axis=1)
     twice = table.duplicated(["x", "y"])
     if twice.any():
         row = table[twice].iloc[0]
         raise ChartError(f"heat map: the pair {row['x']!r}, {row['y']!r} comes twice")
     wide = max(6, int(600 / table["x"].nunique() / 6.5))
-    across = [theme.lines(theme.display_name(name), wide) for name in dict.fromkeys(table["x"])]
-    down = [theme.lines(theme.display_name(name)) for name in dict.fromkeys(table["y"])]
-    least, most = float(table["value"].min()), float(table["value"].max())
-    if middle is None:
-        scale = alt.Scale(scheme="blues", domain=[least, most if most > least else least + 1])
-        depth = (table["value"] - least) / ((most - least) or 1)
-    else:
-        reach = max(abs(most - middle), abs(least - middle)) or 1.0
-        scale = alt.Scale(scheme="blueorange", reverse=True, domain=[middle - reach, middle + reach])
-        depth = (table["value"] - middle).abs() / reach
-    ink = ["#ffffff" if share > 0.6 else theme.INK for share in depth]
+    names = [theme.lines(theme.display_name(name), wide) for name in dict.fromkeys(table["x"])]
+    rows = [theme.lines(theme.display_name(name)) for name in dict.fromkeys(table["y"])]
+    scale, depth = _shades(table["value"], middle)
     table = table.assign(
         x=table["x"].map(lambda name: theme.lines(theme.display_name(name), wide)),
         y=table["y"].map(theme.display_name).map(theme.lines),
         text=[number_text(number, axis.unit) for number in table["value"]],
-        ink=ink,
+        ink=["#ffffff" if share > 0.6 else theme.INK for share in depth],
     )
-    base = alt.Chart(table).encode(
-        x=alt.X("x:N", sort=across, title=x_title or None, axis=alt.Axis(labelAngle=0, labelExpr=theme.SPLIT_LABEL, orient="top")),
-        y=alt.Y("y:N", sort=down, title=y_title or None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL)),
-    )
-    legend = alt.Legend(
-        title=theme.axis_title(axis.title, axis.unit),
-        labelExpr=theme.axis_labels(axis.unit),
-        orient="bottom",
-        gradientLength=240,
-        titleOrient="left",
-        tickCount=4,
-    )
-    colour = alt.Color("value:Q", scale=scale, legend=legend)
-    if name:
+    colour = alt.Color("value:Q", scale=scale, legend=_scale_legend(axis))
+    if "name" in table:
         shades = theme.colours(list(dict.fromkeys(table["name"])))
         colour = alt.Color(
             "name:N", scale=alt.Scale(domain=list(shades), range=list(shades.values())), legend=alt.Legend(title=None, orient="bottom")
         )
         table["text"] = [theme.lines(f"{label}: {text}", wide) for label, text in zip(table["name"], table["text"], strict=True)]
         table["ink"] = "#ffffff"
-        base.data = table
+    base = alt.Chart(table).encode(
+        x=alt.X("x:N", sort=names, title=across.title or None, axis=alt.Axis(labelAngle=0, labelExpr=theme.SPLIT_LABEL, orient="top")),
+        y=alt.Y("y:N", sort=rows, title=down.title or None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL)),
+    )
     cells = base.mark_rect(stroke="#ffffff", strokeWidth=1.5).encode(color=colour)
     words = base.mark_text().encode(text="text:N", color=alt.Color("ink:N", scale=None, legend=None))
-    return theme.finish(
-        alt.layer(cells, words).resolve_scale(color="independent"), title, subtitle, height=110 + theme.rows_height(down, 32)
+    drawn = alt.layer(cells, words).resolve_scale(color="independent")
+    return theme.finish(drawn, title, subtitle, height=110 + theme.rows_height(rows, 32))
+
+
+def _shades(values: pd.Series, middle: float | None) -> tuple[Any, pd.Series]:
+    """Return the scale of colours, and how dark each value is: 0 to 1."""
+    least, most = float(values.min()), float(values.max())
+    if middle is None:
+        return alt.Scale(scheme="blues", domain=[least, most if most > least else least + 1]), (values - least) / ((most - least) or 1)
+    reach = max(abs(most - middle), abs(least - middle)) or 1.0
+    return alt.Scale(scheme="blueorange", reverse=True, domain=[middle - reach, middle + reach]), (values - middle).abs() / reach
+
+
+def _scale_legend(axis: theme.Axis) -> Any:
+    """Return the legend of a scale of colours."""
+    return alt.Legend(
+        title=theme.axis_title(axis.title, axis.unit),
+        labelExpr=theme.axis_labels(axis.unit),
+        orient="bottom",
+        gradientLength=240,
+        titleOrient="left",
+        tickCount=4,
     )

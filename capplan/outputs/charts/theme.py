@@ -39,7 +39,6 @@ TERM_COLOURS = {name: colour for name, (colour, _) in _SHOWN.items()}
 STACK_ORDER = tuple(sorted(_SHOWN, key=lambda name: _SHOWN[name][1]))
 SERIES_COLOURS = ("#004153", "#d47a31", "#02694c", "#4ac2f7", "#9c0011", "#008aaa", "#c6268a", "#de8e86")
 SERIES_DASHES: tuple[list[int], ...] = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
-SERIES_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 RISE, FALL, TOTAL = "#b3261e", "#4aa3a2", "#3a3e40"
 
 
@@ -97,10 +96,12 @@ def axis_title(title: str, unit: str, width: int = Y_TITLE) -> list[str]:
 
 
 class Axis(NamedTuple):
-    """What an axis shows: its title, and its unit ("USD", "USD/h", "share", "accelerators", ...), which decides how numbers are written."""
+    """What an axis shows."""
 
     title: str
-    unit: str
+    unit: str  #: "USD", "USD/h", "share", "accelerators", ...: decides how numbers are written.
+    column: str = ""  #: Column it is taken from; empty = the picture's own.
+    steps: bool = False  #: Does what it shows hold until the next place, instead of sloping to it?
 
     def drawn(self, width: int = Y_TITLE, ticks: int = 6, **more: Any) -> dict[str, Any]:
         """Return title and axis of the channel that shows it."""
@@ -202,11 +203,6 @@ def ink_on(colour: str) -> str:
 def dashes(names: Sequence[str]) -> list[list[int]]:
     """Give each name a dash pattern; a colour that comes round again gets another one."""
     return [SERIES_DASHES[(place + place // len(SERIES_COLOURS)) % len(SERIES_DASHES)] for place in range(len(names))]
-
-
-def shapes(names: Sequence[str]) -> list[str]:
-    """Give each name a point shape."""
-    return [SERIES_SHAPES[place % len(SERIES_SHAPES)] for place in range(len(names))]
 
 
 def configuration() -> dict[str, Any]:

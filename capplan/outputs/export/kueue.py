@@ -7,7 +7,7 @@ import pandas as pd
 import yaml
 
 from capplan.errors import CapplanError
-from capplan.outputs.export.names import LABEL, label, labels
+from capplan.outputs.export.foreign_names import LABEL, label, labels
 
 GROUP = "kueue.x-k8s.io"
 #: Versions of the API, newest first, and the field by which a ClusterQueue names its cohort in each.

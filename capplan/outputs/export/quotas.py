@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from capplan.errors import CapplanError, nearest
+from capplan.outputs.export.foreign_names import read_split
 from capplan.outputs.export.kueue import kueue_yaml
-from capplan.outputs.export.names import read_split
 from capplan.outputs.export.slurm import slurm_conf
 
 #: How quotas are written for each scheduler, from the quotas, the fleet and the arrangement of the split.

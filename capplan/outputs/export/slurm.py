@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from capplan.errors import CapplanError
-from capplan.outputs.export.names import labels
+from capplan.outputs.export.foreign_names import labels
 
 #: What a line of the written file may be: a comment, a setting, or a partition with settings; nothing else can come out of a book.
 _WORD = r"[A-Za-z0-9_.:/\[\],=-]+"

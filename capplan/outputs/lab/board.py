@@ -1,7 +1,5 @@
 """The board of a meeting: questions as cards, each one click and one number; every answer stays as a column."""
 
-from __future__ import annotations
-
 import html
 import os
 from collections.abc import Callable, Mapping
@@ -28,7 +26,7 @@ from capplan.outputs.lab.board_card import card_row
 from capplan.outputs.lab.board_table import board_chart, board_html, comparison_html, scenario_text, workbook_bytes
 from capplan.outputs.lab.explore import error_text, file_name
 from capplan.outputs.lab.given import hand_over
-from capplan.outputs.lab.names import Names
+from capplan.outputs.lab.page_side import Names
 from capplan.outputs.views.view import NO_MATHEMATICS
 
 TODAY = "Today"

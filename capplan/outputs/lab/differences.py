@@ -1,7 +1,5 @@
 """How far a moved scenario's deciding number is from the baseline's, in one sentence."""
 
-from __future__ import annotations
-
 import math
 
 from capplan.book.scenario import Scenario

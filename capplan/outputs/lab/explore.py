@@ -4,8 +4,6 @@ The chart is SVG made in the kernel, not a JavaScript chart: it needs no library
 cut off), is the very picture of the report, and is redrawn in a quarter of a second, where a Vega widget first sends almost a megabyte.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import html
@@ -26,7 +24,7 @@ from capplan.outputs.export.files import table_text
 from capplan.outputs.lab.controls import Control, control_for, label_of
 from capplan.outputs.lab.differences import TECHNICAL, computed_alike, difference_text
 from capplan.outputs.lab.given import hand_over
-from capplan.outputs.lab.names import Names
+from capplan.outputs.lab.page_side import Names
 from capplan.outputs.lab.widgets import First, Show
 from capplan.outputs.views.view import MOST_CONTROLS, NO_MATHEMATICS, View, folded
 from capplan.text import counted, words

@@ -33,9 +33,9 @@ from capplan.outputs.page.difference_page import difference_page
 from capplan.outputs.page.plan_page import plan_page
 from capplan.outputs.run.accepted import last_plan, moved_since
 from capplan.outputs.run.folders import check_room, replaced_whole
-from capplan.outputs.run.history import latest_report, point_to
 from capplan.outputs.run.notebooks import execute, notebook_of, notebook_parameters
 from capplan.outputs.run.notify import signatures_in
+from capplan.outputs.run.run_history import latest_report, point_to
 from capplan.outputs.views import decision_tables, plan_tables, unit_tables
 from capplan.outputs.views.all_questions import VIEWS, View, show_plan
 from capplan.outputs.views.bridges import LastPlan, budget_bridge, cost_bridge, driver_bridge, plan_bridge

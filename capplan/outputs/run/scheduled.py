@@ -7,9 +7,9 @@ from typing import Any
 
 from capplan import __version__
 from capplan.errors import CapplanError, ReportError
-from capplan.outputs.run.history import record_run
 from capplan.outputs.run.notify import Event, check_told, notify
 from capplan.outputs.run.report import Depth, Report, folder_name, write_report
+from capplan.outputs.run.run_history import record_run
 from capplan.outputs.run.stores import reports_in
 
 

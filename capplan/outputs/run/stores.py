@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from capplan.errors import CapplanError, ReportError
-from capplan.outputs.run.history import HISTORY, LATEST
+from capplan.outputs.run.run_history import HISTORY, LATEST
 from capplan.scratch import scratch
 
 #: What a new run reads of the reports before it.

@@ -71,14 +71,10 @@ def _curve(found: CapacityCurve, scenario: Scenario) -> Any:
         points = pd.DataFrame({"x": at["accelerators"], "y": at["queue_p90"], "label": f"target {target:.3g} h"})
     return charts.curve(
         hours,
-        x="accelerators",
-        y="queue_p90",
-        low="low",
-        high="high",
         points=points,
         title=title,
-        across=charts.Axis("Size of the cluster", "accelerators"),
-        up=charts.Axis("Wait of nine of ten jobs", "h"),
+        across=charts.Axis("Size of the cluster", "accelerators", "accelerators"),
+        up=charts.Axis("Wait of nine of ten jobs", "h", "queue_p90"),
         subtitle="Band: range over resampled traces; the same jobs at every size",
     )
 
@@ -98,15 +94,13 @@ def _occupancy(schedule: Schedule) -> Any:
     full = pd.DataFrame({"day": [days[0], days[-1]], "accelerators": [size, size], "series": "The cluster"})
     return charts.curve(
         pd.concat([data, full], ignore_index=True),
-        x="day",
-        y="accelerators",
         series="series",
         title=(
             f"The cluster is {schedule.measure('allocated_share'):.0%} allocated, and {schedule.measure('computing_share'):.0%} does work"
             " that counts"
         ),
-        across=charts.Axis("Time since the first submission", "days"),
-        up=charts.Axis("Accelerators", "accelerators"),
+        across=charts.Axis("Time since the first submission", "days", "day"),
+        up=charts.Axis("Accelerators", "accelerators", "accelerators"),
         subtitle="Sampled at equal steps; work that counts leaves out what failures and displacements lose",
     )
 

@@ -66,12 +66,10 @@ def _volume(name: str, answer: Crossover) -> Any:
     data = answer.curve.assign(way=answer.curve["way"].map(words), millions=answer.curve["requests"] / 1e6)
     return charts.curve(
         data,
-        x="millions",
-        y="usd",
         series="way",
         title=title,
-        across=charts.Axis("Requests of the first quarter", "million"),
-        up=charts.Axis("Cost of the quarter", "USD"),
+        across=charts.Axis("Requests of the first quarter", "million", "millions"),
+        up=charts.Axis("Cost of the quarter", "USD", "usd"),
         subtitle=(
             "At the first quarter's prices and shape of traffic; hosting in whole replicas for the peak hour, with people and evaluation"
         ),
@@ -99,9 +97,8 @@ def _quarters(name: str, answer: Crossover) -> Any:
     return charts.fan(
         long,
         series="series",
-        value="usd",
         title=title,
-        axis=charts.Axis("Cost of the quarter", "USD"),
+        axis=charts.Axis("Cost of the quarter", "USD", "usd"),
         subtitle="Over the demand paths, each side on its best way over the horizon",
     )
 

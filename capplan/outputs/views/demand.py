@@ -147,12 +147,10 @@ def _fan(forecast: Forecast, units: pd.Series, shown: list[tuple[str, str]], hea
     past = past[past["days"] >= 7].assign(per_day=lambda frame: frame["quantity"] / frame["days"])
     return charts.fan(
         months,
-        x="month",
-        value="per_day",
         series="series",
         history=past[["month", "series", "per_day"]],
         title=headline.split(f" ({200 * upper - 100:.0f} %", maxsplit=1)[0].rstrip("."),
-        axis=charts.Axis("Work a day", "units"),
+        axis=charts.Axis("Work a day", "units", "per_day"),
         subtitle="Median and bands over the sample paths, with known events and training runs; the largest workloads first",
     )
 
@@ -171,12 +169,10 @@ def _duration(forecast: Forecast, quarter: str, picked: tuple[str, ...]) -> dict
     return {
         "load_duration": charts.curve(
             curve,
-            x="hours_share",
-            y="load",
             series="workload",
             title=f"{highest['workload']} is the peakiest in {quarter}: {highest['load']:.1f} times its mean",
-            across=charts.Axis("Share of the quarter's hours with at least this load", "share"),
-            up=charts.Axis("Load relative to the mean", "ratio"),
+            across=charts.Axis("Share of the quarter's hours with at least this load", "share", "hours_share"),
+            up=charts.Axis("Load relative to the mean", "ratio", "load"),
             subtitle=(
                 "Median over paths; a flat line suits contracts, a steep one needs capacity by the hour. Sharing machines among all"
                 f" workloads saves {pool:.0%} at the peak"
@@ -210,14 +206,13 @@ def _errors(test: Backtest, picked: tuple[str, ...]) -> dict[str, Any]:
     return {
         "backtest": charts.heat_map(
             cells,
-            x="lead",
-            y="workload",
-            value="error",
+            across=charts.Axis("", "", "lead"),
+            down=charts.Axis("", "", "workload"),
             title=(
                 f"One {grain} ahead, {'all' if good == len(first) else f'{good} of'} {len(first)} forecasts of the past were off by less"
                 " than 20 % on average"
             ),
-            axis=charts.Axis("Mean absolute error of past totals", "share"),
+            axis=charts.Axis("Mean absolute error of past totals", "share", "error"),
             subtitle=(
                 "FinOps Framework: within 12 % is Run, within 15 % Walk, within 20 % Crawl. Leads that are not listed could not be tested"
             ),
@@ -243,12 +238,10 @@ def _calibration(test: Backtest) -> dict[str, Any]:
     return {
         "coverage": charts.curve(
             lines,
-            x="ahead",
-            y="share",
             series="measure",
             title=f"The 90 % bands held {held:.0%} of past month totals",
-            across=charts.Axis("Months ahead", ""),
-            up=charts.Axis("Share of past totals", "share"),
+            across=charts.Axis("Months ahead", "", "ahead"),
+            up=charts.Axis("Share of past totals", "share", "share"),
             subtitle=(
                 "All workloads, forecasts made anew at past days; month totals of neighbouring days overlap, so these shares are rough"
             ),

@@ -19,11 +19,9 @@ def show_frontier(book: Book, scenario: Scenario) -> View:
     points.loc[points["chosen"], "label"] = f"The plan, weight {own['risk_weight']:.2g}"
     picture = charts.frontier(
         points,
-        x="expected_usd",
-        y="cvar_usd",
         title=_title(float(own["expected_usd"] - table["expected_usd"].iloc[0]), float(table["cvar_usd"].iloc[0] - own["cvar_usd"])),
-        across=charts.Axis("Expected cost", "USD"),
-        up=charts.Axis(f"Cost in the worst {100 * scenario.tail_share:g} % of cases (CVaR)", "USD"),
+        across=charts.Axis("Expected cost", "USD", "expected_usd"),
+        up=charts.Axis(f"Cost in the worst {100 * scenario.tail_share:g} % of cases (CVaR)", "USD", "cvar_usd"),
         subtitle=(
             f"The best plan at each weight of the bad cases, each proven within {100 * float(table['gap_share'].max()):.2g} %; no plan lies"
             " below and to the left"

@@ -12,6 +12,7 @@ from capplan.errors import CapplanError, nearest
 from capplan.outputs import charts
 from capplan.outputs.views.view import View, once
 from capplan.questions.goodput import (
+    Checkpoints,
     failure_rates,
     lost_time,
     measure_goodput,
@@ -235,16 +236,14 @@ def _counts(table: pd.DataFrame, failing: float, a: GoodputAssumptions) -> Any:
     at = 16_384 if counts.max() >= 16_384 else int(counts.max())
     return charts.curve(
         pd.DataFrame(rows),
-        x="accelerators",
-        y="share",
         series="series",
         points=points,
         title=(
             f"Size costs progress: {here[0][1]:.1%} at {a.run_accelerators:,} accelerators, {running_share(each * at, 0.0, a):.0%} at"
             f" {at:,}"
         ),
-        across=charts.Axis("Accelerators of one run", "accelerators"),
-        up=charts.Axis("Progress in the time a run is on (effective training time ratio)", "share"),
+        across=charts.Axis("Accelerators of one run", "accelerators", "accelerators"),
+        up=charts.Axis("Progress in the time a run is on (effective training time ratio)", "share", "share"),
         subtitle=(
             "Any failure stops the whole run; the checkpoint interval is the best for each size"
             if a.checkpoint_interval_minutes == 0
@@ -271,13 +270,11 @@ def _interval(failing: float, a: GoodputAssumptions) -> Any:
     points = pd.DataFrame({"x": [best * 60], "y": [1 - low["progress"]], "label": [f"{best * 60:.0f} min"]})
     return charts.curve(
         lines,
-        x="minutes",
-        y="share",
         series="series",
         points=points,
         title=f"A checkpoint every {best * 60:.0f} min loses least: {1 - low['progress']:.2%} of the time",
-        across=charts.Axis("Work between two checkpoints", "min"),
-        up=charts.Axis("Share of the time a run is on", "share"),
+        across=charts.Axis("Work between two checkpoints", "min", "minutes"),
+        up=charts.Axis("Share of the time a run is on", "share", "share"),
         subtitle=(
             f"Machines that are held; a failure every {_time(1 / rate)}. Young's rule gives {young_interval(write, 1 / rate) * 60:.0f} min"
         ),
@@ -304,18 +301,15 @@ def _spot_map(table: pd.DataFrame, even: pd.DataFrame, failing: float, a: Goodpu
     return {
         "spot": charts.heat_map(
             pd.DataFrame(cells),
-            x="interruptions",
-            y="discount",
-            value="saving",
+            across=charts.Axis("Interruptions of one machine a month", "", "interruptions"),
+            down=charts.Axis("Spot price", "", "discount"),
             middle=0.0,
             title=(
                 f"Spot at {row['discount_share']:.0%} off stops paying at {_number(limit)} interruptions of a machine a month"
                 if row["pays"] and np.isfinite(limit)
                 else "Spot pays where the map is blue"
             ),
-            axis=charts.Axis("Saved on an hour of progress", "share"),
-            x_title="Interruptions of one machine a month",
-            y_title="Spot price",
+            axis=charts.Axis("Saved on an hour of progress", "share", "saving"),
             subtitle=(
                 f"Against on demand, {a.run_accelerators:,} accelerators on {machines:,} machines; each interruption stops them all "
                 f"for {a.recovery_minutes + a.spot_replacement_minutes:g} min. −100% stands for that and worse"
@@ -343,12 +337,10 @@ def _record(book: Book, a: GoodputAssumptions) -> dict[str, Any]:
     return {
         "record": charts.curve(
             played.assign(minutes=played["interval_hours"] * 60),
-            x="minutes",
-            y="paid_hours_per_productive_hour",
             points=pd.DataFrame({"x": [closed * 60], "y": [at], "label": [f"By the formula: {closed * 60:.0f} min"]}),
             title=f"On the record of {name}, the formula's interval costs {excess:.1%} more than the best one known afterwards",
-            across=charts.Axis("Work between two checkpoints", "min"),
-            up=charts.Axis("Paid hours for an hour of progress", "ratio"),
+            across=charts.Axis("Work between two checkpoints", "min", "minutes"),
+            up=charts.Axis("Paid hours for an hour of progress", "ratio", "paid_hours_per_productive_hour"),
             subtitle=(
                 f"{spells.record_hours / 24:.0f} days of one machine: up {played['up_share'].iloc[0]:.0%} of the time, taken"
                 f" {spells.interruptions} times; best interval {best * 60:.0f} min"
@@ -385,7 +377,7 @@ def _simulated(main: pd.Series, failing: float, a: GoodputAssumptions) -> pd.Dat
     if not np.isfinite(interval) or time_shares(interval, write, restart, rate)["progress"] < 0.05:
         return pd.DataFrame(columns=["run", "paid_hours", "progress_share"])
     hours = min(SIMULATED_HOURS, 2000 / max(rate, 1e-9))
-    return simulate_failures(hours, interval, write, restart, rate, runs=SIMULATED_RUNS, seed=a.seed)
+    return simulate_failures(hours, Checkpoints(interval, write, restart), rate, runs=SIMULATED_RUNS, seed=a.seed)
 
 
 def _notes(main: pd.Series, fleets: tuple[str, ...], same: bool, played: pd.DataFrame, a: GoodputAssumptions) -> list[str]:

@@ -39,11 +39,9 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         **({"capacity": capacity_chart(book, bought, work_of(book, scenario))} if len(bought.capacity) else {}),
         "alternatives": charts.frontier(
             others,
-            x="expected_usd",
-            y="cvar_usd",
             title=_regret_title(bought.alternatives),
-            across=charts.Axis("Expected cost", "USD"),
-            up=charts.Axis("Cost in the bad cases (CVaR)", "USD"),
+            across=charts.Axis("Expected cost", "USD", "expected_usd"),
+            up=charts.Axis("Cost in the bad cases (CVaR)", "USD", "cvar_usd"),
             subtitle="Lower left is better; unserved work is counted at its price",
             chosen=words("plan"),
         ),
@@ -139,8 +137,7 @@ def _cost_chart(costs: pd.DataFrame) -> Any:
             f"Spend that the decision moves goes from {money(float(totals.iloc[0]))} in {totals.index[0]} to"
             f" {money(float(totals.iloc[-1]))} in {totals.index[-1]}"
         ),
-        axis=charts.Axis("Spend in the quarter", "USD"),
-        value="usd",
+        axis=charts.Axis("Spend in the quarter", "USD", "usd"),
         layer="component",
         subtitle="Undiscounted, average over the paths; work left undone is no spend and not in it",
     )
@@ -163,11 +160,10 @@ def _spend_chart(plan: Plan) -> Any:
     budget = table.dropna(subset="budget")[["quarter", "budget"]].rename(columns={"budget": "amount"})
     return charts.fan(
         rows,
-        value="amount",
         history=budget if len(budget) else None,
         names=("Expected", "Budget"),
         title=_spend_title(table, plan.scenario.currency),
-        axis=charts.Axis("P&L in the quarter", plan.scenario.currency),
+        axis=charts.Axis("P&L in the quarter", plan.scenario.currency, "amount"),
         subtitle="Whole ledger; bands over the paths of demand",
     )
 

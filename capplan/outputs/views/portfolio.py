@@ -77,12 +77,10 @@ def _duration(part: dict[str, pd.DataFrame], where: str) -> Any:
     used = float((curve["accelerators"] >= held + new).mean())
     return charts.curve(
         pd.concat([curve, flat], ignore_index=True),
-        x="hours_share",
-        y="accelerators",
         series="series",
         title=f"{where}: the last accelerator under contract would be in use {used:.0%} of the hours",
-        across=charts.Axis("Share of the hours of the first year, busiest first", "share"),
-        up=charts.Axis("Accelerators", "accelerators"),
+        across=charts.Axis("Share of the hours of the first year, busiest first", "share", "hours_share"),
+        up=charts.Axis("Accelerators", "accelerators", "accelerators"),
         subtitle="Hours of all demand paths; what lies above the contracts runs on spot or on demand",
     )
 
@@ -97,12 +95,10 @@ def _screening(part: dict[str, pd.DataFrame], where: str) -> Any:
         title = f"{where}: {words(best['term']).lower()} pays for what is in use more than {best['break_even_share']:.0%} of the time"
     return charts.curve(
         lines,
-        x="utilisation_share",
-        y="usd_per_accelerator_year",
         series="term",
         title=title,
-        across=charts.Axis("Share of the hours an accelerator is in use", "share"),
-        up=charts.Axis("Cost of a year", "USD"),
+        across=charts.Axis("Share of the hours an accelerator is in use", "share", "utilisation_share"),
+        up=charts.Axis("Cost of a year", "USD", "usd_per_accelerator_year"),
         subtitle="Cheapest offer of each term; spot per useful hour, and only for work that may be interrupted",
     )
 
@@ -123,16 +119,14 @@ def _commitment(part: dict[str, pd.DataFrame], where: str) -> Any:
     nothing = float(curve["expected_usd"].iloc[0])
     return charts.curve(
         lines,
-        x="accelerators",
-        y="usd",
         series="series",
         points=pd.DataFrame(spots),
         title=(
             f"{where}: committing to {best['accelerators']:,.0f} accelerators saves {money(nothing - float(best['expected_usd']))} a year"
             " over nothing"
         ),
-        across=charts.Axis(f"Accelerators committed, {words(best['term']).lower()}", "accelerators"),
-        up=charts.Axis("Cost of a year", "USD"),
+        across=charts.Axis(f"Accelerators committed, {words(best['term']).lower()}", "accelerators", "accelerators"),
+        up=charts.Axis("Cost of a year", "USD", "usd"),
         subtitle="Average year of the contract, beyond what is held; work left undone at its price",
     )
 

@@ -105,9 +105,8 @@ def _bridge(answer: Review, currency: str) -> Any:
         steps,
         title="What moved spend from the plan to the bill",
         subtitle=f"P&L spend of {span(answer.months)}; commitments count as they are used up",
-        axis=charts.Axis("Spend", currency),
+        axis=charts.Axis("Spend", currency, "amount"),
         label="meaning",
-        value="amount",
     )
 
 
@@ -118,6 +117,5 @@ def _months(answer: Review, currency: str) -> Any:
         sums.assign(label=sums["month"].dt.strftime("%Y-%m")),
         title="Billed less planned, by month",
         subtitle="All that was planned counts, also what stands in no bill",
-        axis=charts.Axis("Difference", currency),
-        value="difference",
+        axis=charts.Axis("Difference", currency, "difference"),
     )

@@ -73,26 +73,21 @@ def _throughput(fit: ScalingFit, curve: str, here: pd.Series, limits: pd.Series,
     banded = line["lower"].notna().all()
     runs = fit.runs[fit.runs["curve"] == curve]
     law = LAWS[str(limits["law"])]
-    shown = line[["accelerators", "throughput", "lower", "upper"]].assign(series=law)
-    if not banded:
-        shown = shown.assign(lower=shown["throughput"], upper=shown["throughput"])
+    ends = {"low": "lower", "high": "upper"} if banded else {"low": "throughput", "high": "throughput"}
+    shown = line[["accelerators", "throughput"]].assign(series=law, **{end: line[column] for end, column in ends.items()})
     points = pd.DataFrame({"x": runs["accelerators"], "y": runs["throughput"], "label": ""})
     points.loc[points.index[-1], "label"] = "Measured"
     each = float(here["throughput"]) / float(here["accelerators"])
     return charts.curve(
         shown,
-        x="accelerators",
-        y="throughput",
-        low="lower",
-        high="upper",
         series="series",
         points=points,
         title=(
             f"{curve}: on {here['accelerators']:,.0f} accelerators each does {here['efficiency_share']:.0%} of what it does on"
             f" {limits['smallest_accelerators']:,.0f}"
         ),
-        across=charts.Axis("Accelerators", "accelerators"),
-        up=charts.Axis("Throughput", unit),
+        across=charts.Axis("Accelerators", "accelerators", "accelerators"),
+        up=charts.Axis("Throughput", unit, "throughput"),
         subtitle=(
             f"{law} through {len(runs)} runs ({limits['scaling']} scaling){', with the band that a new run lies in' if banded else ''}; "
             f"{number_text(each)} {unit} for each accelerator at the count asked for"
@@ -119,13 +114,11 @@ def _gain(fit: ScalingFit, curve: str, here: pd.Series, limits: pd.Series, a: As
     )
     return charts.curve(
         long,
-        x="accelerators",
-        y="share",
         series="series",
         points=points,
         title=title,
-        across=charts.Axis("Accelerators", "accelerators"),
-        up=charts.Axis("Share of one accelerator in the smallest run", "share"),
+        across=charts.Axis("Accelerators", "accelerators", "accelerators"),
+        up=charts.Axis("Share of one accelerator in the smallest run", "share", "share"),
         subtitle=f"Measured up to {limits['largest_accelerators']:,.0f} accelerators; what lies beyond is the law's",
     )
 
@@ -142,15 +135,13 @@ def _efficiency(fit: ScalingFit) -> Any:
     best, worst = ends.idxmax(), ends.idxmin()
     return charts.curve(
         part,
-        x="times",
-        y="efficiency_share",
         series="name",
         title=(
             f"{best} keeps {ends[best]:.0%} of its efficiency in its largest run"
             + ("" if len(ends) == 1 else f", {worst} {ends[worst]:.0%}")
         ),
-        across=charts.Axis("Accelerators, as a multiple of the smallest run", "times"),
-        up=charts.Axis("Efficiency", "share"),
+        across=charts.Axis("Accelerators, as a multiple of the smallest run", "times", "times"),
+        up=charts.Axis("Efficiency", "share", "efficiency_share"),
         subtitle=(
             "Strong: the same batch on more accelerators; weak: a batch that grows with them; mixed: the batch differs between the runs"
         ),

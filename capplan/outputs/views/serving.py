@@ -88,22 +88,17 @@ def _fleet(answer: Serving) -> Any:
     sums = hours["requests"].rolling(length).sum()
     last = int(sums.idxmax()) + 1
     week = hours.iloc[last - length : last].reset_index(drop=True)
-    week = week.assign(hour_of_week=np.arange(len(week), dtype=float), least=week["accelerators"])
+    week = week.assign(hour_of_week=np.arange(len(week), dtype=float), low=week["accelerators"], high=week["accelerators_upper"])
     name, least, most = one.point["accelerator"], int(week["accelerators"].min()), int(week["accelerators"].max())
     return charts.curve(
         week,
-        x="hour_of_week",
-        y="accelerators",
-        low="least",
-        high="accelerators_upper",
-        steps=True,
         title=f"{answer.workload} needs {least:,} to {most:,} {name} within its busiest week",
         subtitle=(
             f"Line: {one.point['basis']} throughput; shade: if latency lies at the upper end of its band. Headroom and spare replicas"
             " included"
         ),
-        across=charts.Axis("Hours from the start of the week", "h"),
-        up=charts.Axis(f"{name} needed", "accelerators"),
+        across=charts.Axis("Hours from the start of the week", "h", "hour_of_week"),
+        up=charts.Axis(f"{name} needed", "accelerators", "accelerators", steps=True),
     )
 
 
@@ -125,8 +120,6 @@ def _burst(answer: Serving, scenario: Scenario) -> Any:
     lost = f", {shed:.1%} refused" if shed > 0.0005 else ""
     return charts.curve(
         data,
-        x="hour",
-        y="accelerators",
         series="series",
         title=(
             f"A burst of {scenario.burst_factor:g} times at {scenario.burst_hour}:00: {answer.replay.slo_share:.1%} of the day's requests"
@@ -135,8 +128,8 @@ def _burst(answer: Serving, scenario: Scenario) -> Any:
         subtitle=(
             f"Busiest day of {answer.workload} in {answer.region}, replayed; a new replica takes {scenario.cold_start_seconds:g} s to start"
         ),
-        across=charts.Axis("Time of day", "h"),
-        up=charts.Axis(f"{point['accelerator']}", "accelerators"),
+        across=charts.Axis("Time of day", "h", "hour"),
+        up=charts.Axis(f"{point['accelerator']}", "accelerators", "accelerators"),
     )
 
 
@@ -155,16 +148,14 @@ def _formulas(answer: Serving, scenario: Scenario) -> Any:
     data = pd.concat([table[["burst_factor"]].assign(share=table[name], series=label) for label, name in lines.items()], ignore_index=True)
     return charts.curve(
         data,
-        x="burst_factor",
-        y="share",
         series="series",
         title=title,
         subtitle=(
             f"Busiest hour of {answer.workload} in {answer.region} with a burst of {scenario.burst_minutes:g} minutes; the fleet stays as"
             " it is, and the formulas see the hour's mean"
         ),
-        across=charts.Axis("Traffic in the burst over that of the hour", "factor"),
-        up=charts.Axis("Requests answered in time", "share"),
+        across=charts.Axis("Traffic in the burst over that of the hour", "factor", "burst_factor"),
+        up=charts.Axis("Requests answered in time", "share", "share"),
     )
 
 

@@ -125,15 +125,13 @@ def _occupancy(answer: Split) -> Any:
     total, idle = answer.measure(shown, "harvested_accelerator_hours"), answer.measure(shown, "idle_accelerator_hours")
     return charts.curve(
         long,
-        x="days",
-        y="value",
         series="part",
         title=(
             f"{NAMES[shown]}: jobs use {total / idle if idle else 0:.0%} of inference's idle hours, in this week up to"
             f" {rows['harvested'].max():,.0f} accelerators at once"
         ),
-        across=charts.Axis(f"Time since {rows['time'].min():%d %B %Y}", "days"),
-        up=charts.Axis("Accelerators in use", "accelerators"),
+        across=charts.Axis(f"Time since {rows['time'].min():%d %B %Y}", "days", "days"),
+        up=charts.Axis("Accelerators in use", "accelerators", "value"),
         subtitle=(
             f"The last week of the trace; the fleet has {answer.arrangements['accelerators'].iloc[0]:,}, of which"
             f" {answer.arrangements['inference_accelerators'].iloc[0]:,} are inference's own"
@@ -186,13 +184,10 @@ def _sign(answer: Split, a: SplitAssumptions) -> Any:
             cost=[_span(minutes) for minutes in table["preemption_cost_minutes"]],
             millions=(gains / 1e6).round(2),
         ),
-        x="delay",
-        y="cost",
-        value="millions",
+        across=charts.Axis("Reclaim delay", "", "delay"),
+        down=charts.Axis("Preemption cost", "", "cost"),
         title=title,
-        axis=charts.Axis("Saving against separate clusters", "million USD a year"),
-        x_title="Reclaim delay",
-        y_title="Preemption cost",
+        axis=charts.Axis("Saving against separate clusters", "million USD a year", "millions"),
         middle=0.0,
         subtitle="Fleets that meet the same delay target; load that waits for a node is charged at its price",
     )

@@ -135,14 +135,12 @@ def _frontier(answer: RunStudy) -> Any:
     late = "" if row["meets_deadline"] else ", which is too late"
     return charts.curve(
         part.assign(machine=part["sku"].map(names)),
-        x="days",
-        y="usd",
         series="machine",
         title=(
             f"{run['run_id']}: {int(row['accelerators']):,} {row['accelerator']} take {row['days']:,.0f} days for {money(row['usd'])}{late}"
         ),
-        across=charts.Axis("Time the run takes", "days"),
-        up=charts.Axis("Cost of the run", "USD"),
+        across=charts.Axis("Time the run takes", "days", "days"),
+        up=charts.Axis("Cost of the run", "USD", "usd"),
         points=_point(answer, "days", "usd"),
         subtitle=f"Each point is a number of machines on its cheapest offer; the deadline allows {run['days_available']:,.0f} days",
     )
@@ -175,12 +173,10 @@ def _days(answer: RunStudy) -> Any:
         )
     return charts.curve(
         data,
-        x="accelerators",
-        y="days",
         series="series",
         title=title,
-        across=charts.Axis("Accelerators", "accelerators"),
-        up=charts.Axis("Time the run takes", "days"),
+        across=charts.Axis("Accelerators", "accelerators", "accelerators"),
+        up=charts.Axis("Time the run takes", "days", "days"),
         points=_point(answer, "accelerators", "days").assign(label=f"{int(row['accelerators']):,} {row['accelerator']}"),
         subtitle="After scaling, bubbles, failures, checkpoints and waiting for data",
     )

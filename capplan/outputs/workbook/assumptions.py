@@ -15,8 +15,7 @@ from capplan.outputs.views.bridges import NO_PLAN, LastPlan
 from capplan.outputs.views.plan_tables import stale_prices
 from capplan.outputs.workbook.columns import Columns
 from capplan.outputs.workbook.sheet import Formula, Sheet, Styles
-from capplan.questions.ledger.quantity_times_price import Priced
-from capplan.questions.ledger.revalue import Revalued
+from capplan.questions.ledger.revalue import Priced, Revalued
 from capplan.records import records
 from capplan.text import words
 from capplan.units import HOURS_PER_YEAR, quarter_end, quarter_range, quarter_start

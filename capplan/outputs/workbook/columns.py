@@ -4,8 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
+
 from capplan.errors import ReportError
 from capplan.outputs.workbook.sheet import Sheet, address
+from capplan.records import records
+from capplan.text import heading, words
+from capplan.units import is_quarter
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,27 @@ class Columns:
         if wrong := sorted(set(values) - set(names)):
             raise ReportError(f"the sheet {sheet.name} has no column {', '.join(wrong)}; please report it")
         sheet.rows([[values.get(name) for name in names]], [f"{each}{style}" for each in self.styles])
+
+
+def write_table(sheet: Sheet, frame: pd.DataFrame, currency: str) -> Columns:
+    """Write a table of values as it is, its columns declared by their names, units and kinds; return them."""
+    columns = Columns(tuple((str(name), heading(str(name), currency), _style_of(str(name), frame[name])) for name in frame.columns))
+    columns.head(sheet)
+    for row in records(frame):
+        terms = {"term": words(row["term"])} if isinstance(row.get("term"), str) else {}
+        columns.write(sheet, **{str(name): value for name, value in row.items()} | terms)
+    return columns
+
+
+def _style_of(name: str, column: pd.Series) -> str:
+    """Return the style of a column of a table: by its name, its unit's ending, and its kind."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return "date"
+    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        return "text"
+    if name.endswith("_amount") or name == "amount":
+        return "money"
+    return "share" if name.endswith("_share") or is_quarter(name) else "decimal" if name.startswith("amount_per_") else "number"
 
 
 def by_quarter(labels: Sequence[tuple[str, str]], quarters: Sequence[str], style: str) -> Columns:

@@ -6,11 +6,10 @@ import pandas as pd
 
 from capplan.outputs.views.decision_tables import agreements, burn_down_by_quarter, commitment_desk, decisions, renewal_calendar, renewals
 from capplan.outputs.workbook.assumptions import Draft
-from capplan.outputs.workbook.columns import Columns
+from capplan.outputs.workbook.columns import Columns, write_table
 from capplan.outputs.workbook.money import CENT, Lines
 from capplan.outputs.workbook.sheet import Formula, Sheet
-from capplan.questions.ledger.quantity_times_price import VIEWS
-from capplan.questions.ledger.revalue import DISCOUNTABLE
+from capplan.questions.ledger.revalue import DISCOUNTABLE, VIEWS
 from capplan.records import records
 from capplan.text import words
 
@@ -273,7 +272,7 @@ def write_decisions(draft: Draft) -> None:
     ):
         if len(table):
             sheet.section(f"{title} (as made: values, which follow no change)")
-            sheet.table(table, draft.currency)
+            write_table(sheet, table, draft.currency)
             sheet.row += 1
     sheet.finish(head, 0, wide=True)
 

@@ -7,7 +7,7 @@ import pandas as pd
 from capplan.outputs.views.bridges import TOTAL, budget_bridge, cost_bridge, driver_bridge, plan_bridge
 from capplan.outputs.views.memo import memo_blocks
 from capplan.outputs.workbook.assumptions import Draft
-from capplan.outputs.workbook.columns import Columns
+from capplan.outputs.workbook.columns import Columns, write_table
 from capplan.outputs.workbook.sheet import Formula
 from capplan.records import records
 
@@ -27,9 +27,9 @@ def write_memo(draft: Draft) -> None:
         sheet.section(block.title)
         if len(block.table):
             top = sheet.row + 1
-            sheet.table(block.table, draft.currency)
+            columns = write_table(sheet, block.table, draft.currency)
             for row in range(len(block.table)):
-                for col in range(block.table.shape[1]):
+                for col in range(len(columns.declared)):
                     sheet.named(f"memo_{block.key}_{row}_{col}", top + row, col)
         for text in block.sentences:
             sheet.note(text, 11, "text+wrap")

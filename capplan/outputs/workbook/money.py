@@ -10,7 +10,7 @@ import pandas as pd
 from capplan.outputs.workbook.assumptions import Draft
 from capplan.outputs.workbook.columns import Columns
 from capplan.outputs.workbook.sheet import Formula, Sheet, address
-from capplan.questions.ledger.quantity_times_price import VIEWS
+from capplan.questions.ledger.revalue import VIEWS
 from capplan.questions.ledger.work_costs import basis_of
 from capplan.records import records
 from capplan.text import words

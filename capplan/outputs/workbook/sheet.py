@@ -12,8 +12,6 @@ import pandas as pd
 
 from capplan.errors import ReportError
 from capplan.outputs.export.plain_workbook import LONGEST_TEXT
-from capplan.text import heading, words
-from capplan.units import is_quarter
 
 PAPER_A3, PAPER_A4 = 8, 9
 #: Headings longer than this take two lines.
@@ -236,16 +234,6 @@ class Sheet:
                 self.put(self.row, col, value, style)
             self.row += 1
 
-    def table(self, frame: pd.DataFrame, currency: str) -> None:
-        """Write a table of values as it is, headings and styles by the names of its columns."""
-        styles = [_style_of(str(name), frame[name]) for name in frame.columns]
-        self.head([heading(str(name), currency) for name in frame.columns], styles)
-        rows = [
-            [words(value) if name == "term" and isinstance(value, str) else value for name, value in zip(frame.columns, row, strict=True)]
-            for row in frame.astype(object).itertuples(index=False, name=None)
-        ]
-        self.rows(rows, styles)
-
     def wrapped(self, row: int, first: int, last: int, text: str, characters: int) -> None:
         """Write text over some columns of a row, which becomes as high as the text needs."""
         self.sheet.merge_range(row, first, row, last, "", self.styles("text+wrap"))
@@ -307,17 +295,6 @@ class Sheet:
         self.sheet.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.6)
         self.sheet.set_footer("&L&A&RPage &P of &N")
         self.sheet.hide_gridlines(2)
-
-
-def _style_of(name: str, column: pd.Series) -> str:
-    """Return the style of a column of a table: by its name, its unit's ending, and its kind."""
-    if pd.api.types.is_datetime64_any_dtype(column):
-        return "date"
-    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
-        return "text"
-    if name.endswith("_amount") or name == "amount":
-        return "money"
-    return "share" if name.endswith("_share") or is_quarter(name) else "decimal" if name.startswith("amount_per_") else "number"
 
 
 def address(row: int, col: int, fixed: str = "rc") -> str:

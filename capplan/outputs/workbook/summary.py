@@ -8,10 +8,10 @@ from capplan.answers.sums import company_budgets, spend
 from capplan.outputs.export.budget import budget_table
 from capplan.outputs.views.scenario_columns import scenario_columns
 from capplan.outputs.workbook.assumptions import REVALUES, Draft
-from capplan.outputs.workbook.columns import Columns, by_quarter
+from capplan.outputs.workbook.columns import Columns, by_quarter, write_table
 from capplan.outputs.workbook.money import CENT, VIEW_SHEETS, Lines, ViewBlock, month_columns, month_name
 from capplan.outputs.workbook.sheet import Formula, Sheet, dressed, series_of, stacked_chart
-from capplan.questions.ledger.quantity_times_price import VIEWS
+from capplan.questions.ledger.revalue import VIEWS
 from capplan.units import months_of
 
 Blocks = dict[str, dict[str, ViewBlock]]
@@ -227,7 +227,7 @@ def _write_service_line(draft: Draft, sheet: Sheet) -> None:
 def _write_scenarios(draft: Draft, sheet: Sheet) -> None:
     """Write the plan beside waiting a quarter and beside keeping the budget."""
     sheet.section(f"Scenarios as made on {draft.plan.scenario.as_of} ({draft.currency})")
-    sheet.table(scenario_columns(draft.plan), draft.currency)
+    write_table(sheet, scenario_columns(draft.plan), draft.currency)
     sheet.note("Values: other decisions, which no formula of this file can make; they do not follow changed assumptions.", NOTE_COLUMNS)
     sheet.row += 1
 

@@ -21,19 +21,18 @@ from capplan.outputs.workbook.memo import write_bridges, write_memo
 from capplan.outputs.workbook.money import CENT, HEAD_ROW, LINES, Lines, write_lines, write_views
 from capplan.outputs.workbook.sheet import Sheet, Styles
 from capplan.outputs.workbook.summary import write_checks, write_summary
-from capplan.outputs.workbook.units import write_units
-from capplan.questions.ledger import quantity_times_price as priced
+from capplan.outputs.workbook.unit_costs import write_units
 from capplan.questions.ledger import revalue
 
 #: Components that may be negative: money that comes back.
 MAY_BE_NEGATIVE = ("agreement_discount", "left_early", "exit_cost", "late_delivery", "residual")
 
 
-def priced_plan(plan: Plan, book: Book) -> priced.Priced:
-    """Take a plan's ledger apart into quantities and prices."""
+def priced_plan(plan: Plan, book: Book) -> revalue.Priced:
+    """Return a plan's ledger as quantities and prices."""
     book = asked_book(book, plan.scenario)
     a = plan.scenario.section(LedgerAssumptions)
-    return priced.priced_ledger(plan.ledger, ledger_tables(book, plan.scenario, vars(plan.purchases)), a)
+    return revalue.priced_ledger(plan.ledger, ledger_tables(book, plan.scenario, vars(plan.purchases)), a)
 
 
 def revalue_plan(
@@ -71,7 +70,7 @@ def write_workbook(plan: Plan, book: Book, path: Path, behind: dict[str, pd.Data
     """
     import xlsxwriter
 
-    taken_apart = priced_plan(plan, book)
+    booked = priced_plan(plan, book)
     book = asked_book(book, plan.scenario)
     with xlsxwriter.Workbook(str(path), {**INERT, "default_date_format": "yyyy-mm-dd"}) as workbook:
         # A file's date is the plan's, so that equal plans are equal files.
@@ -80,7 +79,7 @@ def write_workbook(plan: Plan, book: Book, path: Path, behind: dict[str, pd.Data
         )
         styles = Styles(workbook, plan.scenario.currency)
         sheets = {name: Sheet(workbook, styles, name) for name in SHEETS}
-        draft = Draft(plan, book, taken_apart, revalue.revalue(taken_apart), workbook, styles, sheets, last=last)
+        draft = Draft(plan, book, booked, revalue.revalue(booked), workbook, styles, sheets, last=last)
         lines = Lines(draft)
         write_assumptions(draft)
         place_agreements(draft)

@@ -1,6 +1,6 @@
 """Jobs and nodes as arrays, and what of them could never run together."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -16,9 +16,22 @@ PROFILES = np.array([1, 2, 3, 4, 7])
 
 
 @dataclass(frozen=True)
+class Arrivals:
+    """The jobs of a trace, arranged for clusters of some kinds of nodes."""
+
+    jobs: pd.DataFrame
+    trace: Trace
+    origin: pd.Timestamp
+    kinds: list[str]
+    speed: np.ndarray  #: Relative speeds by row of the trace and kind.
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Prepared:
     """A trace ready to run, with the frames that name its rows."""
 
+    arrived: Arrivals
     jobs: pd.DataFrame
     nodes: pd.DataFrame
     teams: tuple[str, ...]
@@ -29,31 +42,41 @@ class Prepared:
     notes: tuple[str, ...]
 
 
-def prepare(
+def arrivals(
     jobs: pd.DataFrame,
     nodes: pd.DataFrame,
     policy: Policy,
     a: ClusterAssumptions,
-    *,
     speeds: pd.DataFrame | None = None,
+    known: Arrivals | None = None,
+) -> Arrivals:
+    """Check and arrange the jobs of a trace; see simulate_cluster for the parameters.
+
+    Args:
+        known: The same trace under the same policy on another cluster, used again where the kinds of nodes are the same.
+    """
+    kinds = list(dict.fromkeys(machines_of(nodes)["accelerator"]))
+    if known is not None and kinds == known.kinds:
+        return replace(known, notes=())
+    notes: list[str] = []
+    table = read_jobs(jobs, notes)
+    origin = table["submit"].iloc[0]
+    rows, speed = _speeds(table, kinds, speeds)
+    return Arrivals(table, _trace(table, rows, kinds, origin, policy, a.partition_rule == "mig"), origin, kinds, speed, tuple(notes))
+
+
+def prepare(
+    arrived: Arrivals,
+    nodes: pd.DataFrame,
+    policy: Policy,
+    a: ClusterAssumptions,
+    *,
     shares: dict[str, float] | None = None,
     changes: pd.DataFrame | None = None,
-    known: Prepared | None = None,
 ) -> Prepared:
-    """Check and arrange a trace, a cluster and a policy; see simulate_cluster for the parameters.
-
-    `known` is the same trace under the same policy on another cluster; its jobs are used again where the kinds of nodes are the same.
-    """
-    notes: list[str] = []
-    machines = machines_of(nodes)
-    kinds = list(dict.fromkeys(machines["accelerator"]))
-    if known is not None and kinds == list(dict.fromkeys(known.nodes["accelerator"])):
-        table, trace, origin, speed = known.jobs, known.trace, known.origin, known.cluster.speed
-    else:
-        table = read_jobs(jobs, notes)
-        origin = table["submit"].iloc[0]
-        rows, speed = _speeds(table, kinds, speeds)
-        trace = _trace(table, rows, kinds, origin, policy, a.partition_rule == "mig")
+    """Check and arrange a trace, a cluster and a policy; see simulate_cluster for the parameters."""
+    notes, machines, kinds = list(arrived.notes), machines_of(nodes), arrived.kinds
+    table, trace, origin, speed = arrived.jobs, arrived.trace, arrived.origin, arrived.speed
     if (trace.slices > 0).any():
         asked = table["accelerators"].to_numpy(dtype=float)[trace.slices > 0].sum()
         notes.append(
@@ -85,7 +108,7 @@ def prepare(
     )
     teams = tuple(sorted(table["team"].unique()))
     rules = _rules(policy, a, teams, int(size.sum()), shares, bool((trace.least < trace.need).any()), notes)
-    return Prepared(table, machines, teams, origin, trace, cluster, rules, tuple(notes))
+    return Prepared(arrived, table, machines, teams, origin, trace, cluster, rules, tuple(notes))
 
 
 def _speeds(table: pd.DataFrame, kinds: list[str], speeds: pd.DataFrame | None) -> tuple[np.ndarray, np.ndarray]:

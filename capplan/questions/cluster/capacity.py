@@ -8,7 +8,7 @@ import pandas as pd
 from capplan.book.assumptions.cluster import ClusterAssumptions
 from capplan.book.policies import Policy, policy_named
 from capplan.errors import CapplanError
-from capplan.questions.cluster.arrays import prepare
+from capplan.questions.cluster.arrays import arrivals, prepare
 from capplan.questions.cluster.measures import allocated_share, window_of
 from capplan.questions.cluster.reading import checked_jobs, checked_nodes
 from capplan.questions.cluster.simulate_cluster import queue_seconds, run_events
@@ -107,9 +107,10 @@ class _Case:
 
 def _points(case: _Case) -> list[tuple[float, float, float]]:
     """Return mean wait, its 90th percentile and the allocated share on each cluster; a job that never ends waits for ever."""
-    found, prepared = [], None
+    found, arrived = [], None
     for nodes in case.clusters:
-        prepared = prepare(case.jobs, nodes, case.policy, case.a, speeds=case.speeds, known=prepared)
+        arrived = arrivals(case.jobs, nodes, case.policy, case.a, case.speeds, arrived)
+        prepared = prepare(arrived, nodes, case.policy, case.a)
         state = run_events(prepared)
         wait = np.nan_to_num(queue_seconds(prepared, state), nan=np.inf)
         log = state.log[: int(state.scalars[LOGGED])]

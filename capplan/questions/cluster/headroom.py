@@ -9,7 +9,7 @@ import pandas as pd
 from capplan.book.assumptions.cluster import ClusterAssumptions
 from capplan.book.policies import policy_named
 from capplan.errors import CapplanError
-from capplan.questions.cluster.arrays import Prepared, prepare
+from capplan.questions.cluster.arrays import Prepared, arrivals, prepare
 from capplan.questions.cluster.capacity import nine_of_ten
 from capplan.questions.cluster.measures import mean_accelerators
 from capplan.questions.cluster.reading import checked_jobs, checked_nodes
@@ -78,7 +78,8 @@ class _Queue:
     def prepared(self, count: int, known: Prepared | None = None) -> Prepared:
         """Return the jobs on so many nodes."""
         cluster = pd.DataFrame({"node": ["n"], "accelerator": [self.kind], "accelerator_count": [self.size], "nodes": [count]})
-        return prepare(self.jobs, cluster, policy_named(self.a.cluster_policy), self.a, known=known)
+        policy = policy_named(self.a.cluster_policy)
+        return prepare(arrivals(self.jobs, cluster, policy, self.a, known=known.arrived if known else None), cluster, policy, self.a)
 
     def needed(self, mean: float, spare: float) -> tuple[int, dict[int, float]]:
         """Return the smallest cluster that meets the target, and the waits by size; the search begins at mean + spare sqrt(mean)."""

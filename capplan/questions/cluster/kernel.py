@@ -98,7 +98,7 @@ def _grab_parts(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             kind = max(trace.whole[JOB_KIND, job], 0)
             missing = trace.whole[NEED, job] - state.counts[HELD, job]
             piece = min(missing, nodes.kind_size[kind])
-            node = one_node(piece, kind, state.node[FREE], True, nodes, rules, state) if piece else -1
+            node = one_node(piece, kind, FREE, nodes, rules, state) if piece else -1
             if node >= 0:
                 moved = True
                 move_free(node, -piece, nodes, state)
@@ -156,7 +156,7 @@ def _conservative(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             continue
         begin, end = times[first], times[first] + length
         if first == 0:
-            taken, rate, _ = choose(job, trace.whole[NEED, job], state.node[FREE], True, trace, nodes, rules, state)
+            taken, rate, _ = choose(job, trace.whole[NEED, job], FREE, trace, nodes, rules, state)
             if taken >= 0:
                 head = state.line[QUEUE_HEAD, 0]
                 take(job, taken, now, trace, nodes, state)
@@ -201,6 +201,16 @@ def _smaller_waits(too_large, skipped, trace, nodes, rules, state):  # type: ign
     return False
 
 
+@compiled(COUNT, COUNT, COUNT, REAL, TRACE, NODES, STATE, source=__file__, inside=True)
+def _hopeless(job, too_large, beside, shadow, trace, nodes, state):  # type: ignore[no-untyped-def]
+    """Tell whether a gang that takes equal nodes whole has no place now: gangs as small found none."""
+    need, one = trace.whole[NEED, job], nodes.kind_size[0]
+    if need > state.free_of_kind[0] or too_large <= need <= one:
+        return True
+    # nor has one a place beside the reservation that would outlast the wait for it
+    return beside <= need <= one and expected_end(job, nodes.speed[trace.whole[SPEED_ROW, job], 0], trace, state) > shadow
+
+
 @compiled(TRACE, NODES, RULES, STATE, source=__file__, inside=True)
 def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Start whatever the policy lets start now."""
@@ -212,8 +222,7 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     for queue in range(queues):
         skipped[queue] = 0
     shadow, reserved, looked = np.inf, False, 0
-    # on equal nodes, a gang of one node that finds no place now leaves none for a larger one; gangs of several nodes may still be pieced
-    # together
+    # on equal nodes, a gang of one node that finds no place leaves none for a larger one; one of several nodes may still be pieced together
     plain = len(nodes.kind_size) == 1 and not rules.scatter and rules.placement != LOCALITY
     too_large = beside = np.int64(1) << 40
     while looked < rules.depth + 1:
@@ -221,38 +230,28 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
         if queue < 0:
             return
         job = state.counts[LINE, state.line[QUEUE_HEAD, queue] + skipped[queue]]
-        rigid = trace.whole[PARTS, job] == 0 and trace.whole[LEAST, job] == trace.whole[NEED, job]
         need = trace.whole[NEED, job]
+        rigid = trace.whole[PARTS, job] == 0 and trace.whole[LEAST, job] == need
         # the first that waits is never passed over like this: it is the one that gets the reservation
         hopeless = plain and rigid and not rules.preempt and rules.elastic <= GROWING and (reserved or rules.backfill == SKIP)
-        hopeless = hopeless and (
-            need > state.free_of_kind[0]
-            or too_large <= need <= nodes.kind_size[0]
-            # nor does one that has no place beside the reservation and would outlast the wait for it
-            or (
-                beside <= need <= nodes.kind_size[0]
-                and expected_end(job, nodes.speed[trace.whole[SPEED_ROW, job], 0], trace, state) > shadow
-            )
-        )
-        if not _quota_allows(job, trace, rules, state):
-            # nor does it count: a team that waits for its quota keeps nobody else waiting
+        hopeless = hopeless and _hopeless(job, too_large, beside, shadow, trace, nodes, state)
+        allowed = _quota_allows(job, trace, rules, state)
+        if hopeless or not allowed:
+            # a team that waits for its quota keeps nobody else waiting, so it does not count
             skipped[queue] += 1
-            continue
-        if hopeless:
-            skipped[queue] += 1
-            looked += 1
+            looked += 1 if allowed else 0
             continue
         if reserved:
             taken, rate = fits_around(job, shadow, trace, nodes, rules, state)
         else:
-            taken, rate, _ = choose_here(job, need, state.node[FREE], True, trace, nodes, rules, state)
+            taken, rate, _ = choose_here(job, need, FREE, trace, nodes, rules, state)
             if taken < 0 and rules.elastic > GROWING and shrink(job, trace, nodes, rules, state):
                 continue
             if taken < 0 and rules.preempt and displace(job, trace, nodes, rules, state):
                 # those stopped wait again, perhaps before this job's old place
                 for other in range(queues):
                     skipped[other] = 0
-                taken, rate, _ = choose(job, trace.whole[NEED, job], state.node[FREE], True, trace, nodes, rules, state)
+                taken, rate, _ = choose(job, trace.whole[NEED, job], FREE, trace, nodes, rules, state)
         if taken >= 0:
             take(job, taken, state.scalars[NOW], trace, nodes, state)
             dequeue(job, trace, state)
@@ -264,23 +263,16 @@ def _schedule(trace, nodes, rules, state):  # type: ignore[no-untyped-def]
                 beside = min(beside, need)
             else:
                 too_large = min(too_large, need)
-        if rules.backfill == STRICT:
-            if queues == 1:
-                return
-            skipped[queue] = 1 << 40
-            continue
+        if rules.backfill == STRICT and queues == 1:
+            return
         if rules.backfill == EASY and not reserved:
             if plain and not _smaller_waits(too_large, skipped, trace, nodes, rules, state):
                 return
             shadow, reserved = reserve(job, trace, nodes, rules, state), True
-        if (
-            rules.backfill == EASY
-            and total_of(state.free_of_kind) == 0
-            and state.scalars[RUNNING_JOBS] > 0
-            and trace.whole[PARTS, job] == 0
-        ):
+        full = total_of(state.free_of_kind) == 0 and state.scalars[RUNNING_JOBS] > 0
+        if rules.backfill == EASY and full and trace.whole[PARTS, job] == 0:
             return
-        skipped[queue] += 1
+        skipped[queue] += 1 << 40 if rules.backfill == STRICT else 1
 
 
 @compiled(COUNT, COUNT, TRACE, NODES, RULES, STATE, source=__file__)

@@ -1,7 +1,7 @@
 """Compiled: where a job goes, and what it takes and gives back."""
 
 from capplan.compiling import compiled
-from capplan.questions.cluster.signatures import COUNT, COUNTS, FLAG, NODES, REAL, RULES, STATE, TRACE
+from capplan.questions.cluster.signatures import COUNT, COUNTS, NODES, REAL, RULES, STATE, TRACE
 from capplan.questions.cluster.state import (
     FREE,
     HELD,
@@ -52,9 +52,10 @@ def move_free(node, change, nodes, state):  # type: ignore[no-untyped-def]
     state.levels[kind, free + change] += 1
 
 
-@compiled(COUNT, COUNT, COUNTS, FLAG, NODES, RULES, STATE, source=__file__)
-def one_node(need, kind, available, live, nodes, rules, state):  # type: ignore[no-untyped-def]
-    """Return the node of a kind that takes the whole gang, or -1; `live`: `available` is what is free now, which is counted."""
+@compiled(COUNT, COUNT, COUNT, NODES, RULES, STATE, source=__file__)
+def one_node(need, kind, row, nodes, rules, state):  # type: ignore[no-untyped-def]
+    """Return the node of a kind that takes the whole gang, or -1; `row` of `state.node`: what is available, FREE now, which is counted."""
+    available = state.node[row]
     low, high, size = nodes.kind_start[kind], nodes.kind_start[kind + 1], nodes.kind_size[kind]
     best, score = -1, 1e18
     if rules.placement == BALANCED:
@@ -63,7 +64,7 @@ def one_node(need, kind, available, live, nodes, rules, state):  # type: ignore[
             if available[node] >= need and value < score:
                 best, score = node, value
         return best
-    if live:
+    if row == FREE:
         wanted, step = (size, -1) if rules.placement == SPREAD else (need, 1)
         while need <= wanted <= size and state.levels[kind, wanted] == 0:
             wanted += step
@@ -113,9 +114,11 @@ def partition(slices, taken):  # type: ignore[no-untyped-def]
     return -1
 
 
-@compiled(COUNT, COUNT, COUNT, COUNTS, COUNTS, COUNT, COUNT, COUNTS, COUNTS, source=__file__)
-def _several_nodes(need, low, high, available, domain, only, most, nodes, amounts):  # type: ignore[no-untyped-def]
-    """Take the emptiest nodes first, the last piece on the tightest one; return how many nodes, or 0 where `most` is too few."""
+@compiled(COUNT, COUNT, COUNT, COUNT, COUNT, NODES, STATE, source=__file__)
+def _several_nodes(need, kind, row, only, most, places, state):  # type: ignore[no-untyped-def]
+    """Pick the emptiest nodes first, the last piece on the tightest one; return how many nodes, or 0 where `most` is too few."""
+    low, high, available, domain = places.kind_start[kind], places.kind_start[kind + 1], state.node[row], places.node[NODE_DOMAIN]
+    nodes, amounts = state.picked[PICKED_NODE], state.picked[PICKED_AMOUNT]
     left, taken, level, total = need, 0, 0, 0
     for node in range(low, high):
         if only < 0 or domain[node] == only:
@@ -156,12 +159,12 @@ def _several_nodes(need, low, high, available, domain, only, most, nodes, amount
     return taken if left == 0 and taken <= most else 0
 
 
-@compiled(COUNT, COUNT, COUNTS, FLAG, NODES, RULES, STATE, source=__file__, inside=True)
-def _gang_in_kind(need, kind, available, live, nodes, rules, state):  # type: ignore[no-untyped-def]
+@compiled(COUNT, COUNT, COUNT, NODES, RULES, STATE, source=__file__, inside=True)
+def _gang_in_kind(need, kind, row, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Pick nodes of one kind for a gang; return (nodes taken, scattered)."""
     low, high, size = nodes.kind_start[kind], nodes.kind_start[kind + 1], nodes.kind_size[kind]
     if need <= size:
-        node = one_node(need, kind, available, live, nodes, rules, state)
+        node = one_node(need, kind, row, nodes, rules, state)
         if node >= 0:
             state.picked[PICKED_NODE, 0], state.picked[PICKED_AMOUNT, 0] = node, need
             return 1, False
@@ -176,34 +179,17 @@ def _gang_in_kind(need, kind, available, live, nodes, rules, state):  # type: ig
             total = 0
             for node in range(low, high):
                 if nodes.node[NODE_DOMAIN, node] == domain:
-                    total += available[node]
-            if need <= total < room and _several_nodes(
-                need, low, high, available, nodes.node[NODE_DOMAIN], domain, fewest, state.picked[PICKED_NODE], state.picked[PICKED_AMOUNT]
-            ):
+                    total += state.node[row, node]
+            if need <= total < room and _several_nodes(need, kind, row, domain, fewest, nodes, state):
                 best, room = domain, total
         if best >= 0:
-            return (
-                _several_nodes(
-                    need,
-                    low,
-                    high,
-                    available,
-                    nodes.node[NODE_DOMAIN],
-                    best,
-                    fewest,
-                    state.picked[PICKED_NODE],
-                    state.picked[PICKED_AMOUNT],
-                ),
-                False,
-            )
+            return _several_nodes(need, kind, row, best, fewest, nodes, state), False
         if not rules.scatter:
             return 0, False
     most = need if rules.scatter else fewest
-    if live and not holds(state.levels[kind], most, need):
+    if row == FREE and not holds(state.levels[kind], most, need):
         return 0, False
-    taken = _several_nodes(
-        need, low, high, available, nodes.node[NODE_DOMAIN], -1, most, state.picked[PICKED_NODE], state.picked[PICKED_AMOUNT]
-    )
+    taken = _several_nodes(need, kind, row, -1, most, nodes, state)
     crossing = False
     for index in range(1, taken):
         crossing |= (
@@ -213,23 +199,23 @@ def _gang_in_kind(need, kind, available, live, nodes, rules, state):  # type: ig
     return taken, taken > fewest or crossing
 
 
-@compiled(COUNT, COUNT, COUNTS, FLAG, TRACE, NODES, RULES, STATE, source=__file__, inside=True)
-def choose_here(job, most, available, live, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
+@compiled(COUNT, COUNT, COUNT, TRACE, NODES, RULES, STATE, source=__file__, inside=True)
+def choose_here(job, most, row, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Pick a place for a job on at most so many of the available accelerators, fastest kind first.
 
     Return (nodes taken, rate of progress, accelerators); the place itself is left in state.picked_*. Nothing is taken yet.
-    `live` says that `available` is what is free now, so that totals reject at once and a part of an open accelerator may be had.
+    `row` of `state.node` says what is available; where it is FREE now, totals reject at once and a part of an open accelerator may be had.
     """
     state.picked_slot[0] = -1
     kinds = len(nodes.kind_size)
-    row = trace.whole[SPEED_ROW, job]
+    speeds, live = nodes.speed[trace.whole[SPEED_ROW, job]], row == FREE
     tried = 0
     bound = 1e18
     while tried < kinds:
         # kinds in falling speed; equal speeds in their order
         kind, fastest = -1, 0.0
         for other in range(kinds):
-            speed = nodes.speed[row, other] - 1e-12 * other
+            speed = speeds[other] - 1e-12 * other
             if speed < bound and speed > fastest:
                 kind, fastest = other, speed
         if kind < 0:
@@ -238,7 +224,7 @@ def choose_here(job, most, available, live, trace, nodes, rules, state):  # type
         tried += 1
         if trace.whole[JOB_KIND, job] >= 0 and trace.whole[JOB_KIND, job] != kind:
             continue
-        speed = nodes.speed[row, kind]
+        speed = speeds[kind]
         if trace.whole[PARTS, job] > 0:
             amount, best = trace.whole[PARTS, job], -1
             if live:
@@ -253,7 +239,7 @@ def choose_here(job, most, available, live, trace, nodes, rules, state):  # type
                 state.picked_slot[0] = best
                 state.picked[PICKED_NODE, 0], state.picked[PICKED_AMOUNT, 0] = state.slot[SLOT_NODE, best], amount
                 return 1, slowed, 0
-            node = one_node(1, kind, available, live, nodes, rules, state)
+            node = one_node(1, kind, row, nodes, rules, state)
             if node >= 0:
                 state.picked_slot[0] = -2
                 state.picked[PICKED_NODE, 0], state.picked[PICKED_AMOUNT, 0] = node, amount
@@ -268,7 +254,7 @@ def choose_here(job, most, available, live, trace, nodes, rules, state):  # type
                 continue
             top = min(top, state.free_of_kind[kind])
         while top >= trace.whole[LEAST, job]:
-            taken, scattered = _gang_in_kind(top, kind, available, live, nodes, rules, state)
+            taken, scattered = _gang_in_kind(top, kind, row, nodes, rules, state)
             if taken:
                 rate = speed * top / need
                 return taken, rate / (1.0 + rules.scatter_slowdown) if scattered else rate, top
@@ -276,10 +262,10 @@ def choose_here(job, most, available, live, trace, nodes, rules, state):  # type
     return -1, 0.0, 0
 
 
-@compiled(COUNT, COUNT, COUNTS, FLAG, TRACE, NODES, RULES, STATE, source=__file__)
-def choose(job, most, available, live, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
+@compiled(COUNT, COUNT, COUNT, TRACE, NODES, RULES, STATE, source=__file__)
+def choose(job, most, row, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Do as choose_here does, by a call: for places that are reached less often."""
-    return choose_here(job, most, available, live, trace, nodes, rules, state)
+    return choose_here(job, most, row, trace, nodes, rules, state)
 
 
 @compiled(COUNT, COUNT, COUNT, COUNT, REAL, STATE, source=__file__)

@@ -77,7 +77,7 @@ def reserve(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             record = state.records[RECORDS_NEXT, record]
         if not enough:
             continue
-        taken, _, _ = choose(job, trace.whole[NEED, job], state.node[SPARE], False, trace, nodes, rules, state)
+        taken, _, _ = choose(job, trace.whole[NEED, job], SPARE, trace, nodes, rules, state)
         if taken > 0:
             for place in range(taken):
                 state.node[SPARE, state.picked[PICKED_NODE, place]] -= (
@@ -92,14 +92,14 @@ def reserve(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
 @compiled(COUNT, REAL, TRACE, NODES, RULES, STATE, source=__file__)
 def fits_around(job, shadow, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Pick a place that does not delay the reservation at `shadow`; return (nodes taken, rate), -2 where there is only none beside it."""
-    taken, rate, _ = choose(job, trace.whole[NEED, job], state.node[FREE], True, trace, nodes, rules, state)
+    taken, rate, _ = choose(job, trace.whole[NEED, job], FREE, trace, nodes, rules, state)
     if taken < 0:
         return -1, 0.0
     if expected_end(job, rate, trace, state) <= shadow:
         return taken, rate
     for node in range(state.node.shape[1]):
         state.node[OPEN_FREE, node] = min(state.node[FREE, node], state.node[SPARE, node])
-    taken, rate, _ = choose(job, trace.whole[NEED, job], state.node[OPEN_FREE], False, trace, nodes, rules, state)
+    taken, rate, _ = choose(job, trace.whole[NEED, job], OPEN_FREE, trace, nodes, rules, state)
     if taken < 0:
         return -2, 0.0
     for place in range(taken):
@@ -155,7 +155,7 @@ def displace(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
             record = state.records[RECORDS_NEXT, record]
     if found == 0:
         return False
-    taken, _, _ = choose(job, trace.whole[NEED, job], state.node[OPEN_FREE], False, trace, nodes, rules, state)
+    taken, _, _ = choose(job, trace.whole[NEED, job], OPEN_FREE, trace, nodes, rules, state)
     if taken <= 0:
         return False
     for node in range(state.node.shape[1]):

@@ -57,7 +57,7 @@ def _lay_down(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
 @compiled(COUNT, COUNT, TRACE, NODES, RULES, STATE, source=__file__)
 def _go_on(job, most, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     """Let a waiting job run on at most so many of the free accelerators."""
-    taken, rate, _ = choose(job, most, state.node[FREE], True, trace, nodes, rules, state)
+    taken, rate, _ = choose(job, most, FREE, trace, nodes, rules, state)
     take(job, taken, state.scalars[NOW], trace, nodes, state)
     dequeue(job, trace, state)
     start(job, taken, rate, trace, rules, state)
@@ -69,7 +69,7 @@ def _grows(job, trace, nodes, rules, state):  # type: ignore[no-untyped-def]
     now, pause = state.scalars[NOW], rules.checkpoint_seconds + rules.restart_seconds
     copy_row(state.node[FREE], state.node[OPEN_FREE])
     _open(job, state)
-    _, rate, _ = choose(job, trace.whole[NEED, job], state.node[OPEN_FREE], False, trace, nodes, rules, state)
+    _, rate, _ = choose(job, trace.whole[NEED, job], OPEN_FREE, trace, nodes, rules, state)
     left = state.job[REMAINING, job] - progress(job, now, state)
     if rate <= state.job[RATE, job] or now + pause + left / rate >= state.job[END, job]:
         return False
@@ -94,7 +94,7 @@ def _all_fit(job, givers, trace, nodes, rules, state):  # type: ignore[no-untype
     copy_row(state.node[OPEN_FREE], state.node[SPARE])
     for index in range(-1, givers):
         one = job if index < 0 else state.scratch[VICTIMS, index]
-        taken, _, _ = choose(one, trace.whole[LEAST, one], state.node[SPARE], False, trace, nodes, rules, state)
+        taken, _, _ = choose(one, trace.whole[LEAST, one], SPARE, trace, nodes, rules, state)
         if taken < 0:
             return False
         for place in range(taken):

@@ -8,7 +8,7 @@ import pandas as pd
 from capplan.book.assumptions.cluster import ClusterAssumptions
 from capplan.book.policies import Policy, policy_named
 from capplan.errors import CapplanError
-from capplan.questions.cluster.arrays import Prepared, prepare
+from capplan.questions.cluster.arrays import Prepared, arrivals, prepare
 from capplan.questions.cluster.measures import by_size, by_team, cluster_measures, headline, occupancy
 from capplan.questions.cluster.state import (
     END,
@@ -89,7 +89,8 @@ def simulate_cluster(
     Raises:
         CapplanError: A job that could never run, a negative duration, accelerators that no node has.
     """
-    prepared = prepare(jobs, nodes, policy_named(policy), a, speeds=speeds, shares=shares, changes=changes)
+    policy = policy_named(policy)
+    prepared = prepare(arrivals(jobs, nodes, policy, a, speeds), nodes, policy, a, shares=shares, changes=changes)
     return _answer(prepared, run_events(prepared))
 
 

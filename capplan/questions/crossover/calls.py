@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.errors import CapplanError
-from capplan.questions.ledger.tokens import granted_per_minute, has_batch_price, listed_model, service_usd
+from capplan.questions.ledger.request_prices import granted_per_minute, has_batch_price, listed_model, service_usd
 from capplan.records import records
 
 MILLION = 1e6

@@ -10,7 +10,7 @@ from capplan.questions.demand.accuracy import QUANTILES, finops_band, pinball_lo
 from capplan.questions.demand.backtest_summary import summarise
 from capplan.questions.demand.demand_rows import demand_rows
 from capplan.questions.demand.fitting import fit_usage
-from capplan.questions.demand.paths import draw_cohorts
+from capplan.questions.demand.sample_paths import draw_cohorts
 
 Array = np.ndarray
 #: Months of a total, and of the farthest that is tested, by grain.

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.scenario import DemandAssumptions
-from capplan.questions.demand.grid import DAY
+from capplan.questions.demand.regular_series import DAY
 
 #: An interval of which a log covers less than this says too little of the whole.
 LEAST_COVERED_SHARE = 0.5

@@ -2,6 +2,7 @@
 
 import zlib
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -148,10 +149,16 @@ def _number(value: object, default: float = float("nan")) -> float:
     return default if value is None or pd.isna(value) else float(value)  # type: ignore[arg-type]
 
 
-def apply_events(
-    work: Array, shape: Array, share: float, events: list[Event], times: Array, known_until: pd.Timestamp, a: DemandAssumptions, part: slice
-) -> Array:
-    r"""Change hourly work (paths x hours) by the events of its workload.
+class Hourly(NamedTuple):
+    """Work of one series hour by hour."""
+
+    work: Array  #: (paths, hours).
+    shape: Array  #: (paths, hours): Shape within the day or week (mean 1) that a stated level follows.
+    share: float = 1.0  #: Share of the workload's level that this region carries.
+
+
+def apply_events(hourly: Hourly, events: list[Event], times: Array, known_until: pd.Timestamp, a: DemandAssumptions, part: slice) -> Array:
+    r"""Change hourly work by the events of its workload.
 
     What is in force when the history ends is in the history already: a factor acts relative to its value then.
 
@@ -161,17 +168,15 @@ def apply_events(
     with s = ``a.event_strength``, w the event's weight (w_0 at the end of the history), f its factor, L its level a day.
 
     Args:
-        shape: Shape within the day or week (mean 1) that a stated level follows, paths x hours.
-        share: Share of the workload's level that this region carries.
         events: Events of this workload, by date.
         times: Start of each hour, datetime64.
         a: Assumptions; seed, paths and event_strength are used.
-        part: Which of the sample paths `work` holds.
+        part: Which of the sample paths `hourly` holds.
 
     Returns:
         numpy.ndarray: Work in each hour, changed on the paths where the event happens.
     """
-    strength = a.event_strength
+    strength, (work, shape, share) = a.event_strength, hourly
     for event in events:
         before = float(event.weight(np.array([np.datetime64(known_until)]))[0])
         # What history has already seen has happened.

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.scenario import DemandAssumptions
-from capplan.memory import Memory
+from capplan.kept_results import Memory
 from capplan.questions.demand.history import History, read_histories
 from capplan.questions.demand.models import LevelFit, fit_level
 from capplan.workers import spread, workers

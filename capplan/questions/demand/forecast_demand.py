@@ -13,10 +13,10 @@ from capplan.questions.demand.fit_tables import history_table, scores_table, unm
 from capplan.questions.demand.fitting import Fit, fit_usage
 from capplan.questions.demand.notes import assumption_notes, idle_events
 from capplan.questions.demand.outlook import outlook_courses, outlook_notes, outlook_table, untested_band
-from capplan.questions.demand.paths import draw_cohorts
 from capplan.questions.demand.planner import coming, planned_totals, read_planned
 from capplan.questions.demand.planner_scores import no_scores, score_planned, scores_note
 from capplan.questions.demand.quarters import Known, Ranking, simulate_quarters
+from capplan.questions.demand.sample_paths import draw_cohorts
 from capplan.questions.demand.shape import hour_of_week_profile
 from capplan.questions.demand.statements import Stated, read_statements
 from capplan.units import quarter_end, quarter_hours, quarter_range, quarter_start
@@ -174,29 +174,9 @@ def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forec
     Raises:
         CapplanError: If a scenario has two probabilities, their sum is not 1, or no row lies in the horizon.
     """
-    rows = demand_scenarios.copy()
-    rows["region"] = rows["region"].fillna("any") if "region" in rows else "any"
-    per_scenario = rows.groupby("scenario", sort=True)["probability"].agg(["min", "max"])
-    unequal = per_scenario.index[~np.isclose(per_scenario["min"], per_scenario["max"], rtol=1e-9)]
-    if len(unequal):
-        raise CapplanError(
-            f"demand_scenarios: {', '.join(map(str, unequal))} state more than one probability; a scenario has one, equal in all its rows"
-        )
-    total = float(per_scenario["min"].sum())
-    if not np.isclose(total, 1.0, atol=1e-6):
-        listed = ", ".join(f"{name} {value:g}" for name, value in per_scenario["min"].items())
-        raise CapplanError(f"demand_scenarios: the probabilities sum to {total:g} ({listed}); they must sum to 1")
     quarters = quarter_range(a.first_quarter, a.horizon_quarters)
-    notes = ["Demand is stated, not forecast: one constant load a quarter in each scenario, without any peak inside it."]
-    outside = sorted(set(rows["quarter"]) - set(quarters))
-    if outside:
-        notes.append(f"Stated demand of {', '.join(outside)} lies outside the horizon {quarters[0]} to {quarters[-1]} and was left out.")
-        rows = rows[rows["quarter"].isin(quarters)]
-    if rows.empty:
-        raise CapplanError(
-            f"demand_scenarios: no row lies in the horizon {quarters[0]} to {quarters[-1]}; move first_quarter or state these quarters"
-        )
-    names = list(per_scenario.index)
+    rows, probability, notes = _stated_rows(demand_scenarios, quarters)
+    names = list(probability.index)
     series = rows[["workload", "region"]].drop_duplicates()
     grid = pd.MultiIndex.from_tuples(
         [
@@ -214,7 +194,7 @@ def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forec
         )
     table = stated.fillna(0.0).rename("quantity").reset_index()
     table["path"] = table["scenario"].map({name: number for number, name in enumerate(names)})
-    table["probability"] = table["scenario"].map(per_scenario["min"]) / total
+    table["probability"] = table["scenario"].map(probability) / float(probability.sum())
     table["block"] = 0
     paths = table[[*PATH_KEYS, "quantity"]].sort_values(PATH_KEYS, kind="stable").reset_index(drop=True)
     blocks = pd.DataFrame({"quarter": quarters, "block": 0, "hours": [quarter_hours(quarter, a.hours_convention) for quarter in quarters]})
@@ -242,6 +222,32 @@ def stated_demand(demand_scenarios: pd.DataFrame, a: DemandAssumptions) -> Forec
         headline=headline,
         notes=tuple(notes),
     )
+
+
+def _stated_rows(demand_scenarios: pd.DataFrame, quarters: list[str]) -> tuple[pd.DataFrame, pd.Series, list[str]]:
+    """Return the rows within the horizon, the probability of each scenario, and notes."""
+    rows = demand_scenarios.copy()
+    rows["region"] = rows["region"].fillna("any") if "region" in rows else "any"
+    per_scenario = rows.groupby("scenario", sort=True)["probability"].agg(["min", "max"])
+    unequal = per_scenario.index[~np.isclose(per_scenario["min"], per_scenario["max"], rtol=1e-9)]
+    if len(unequal):
+        raise CapplanError(
+            f"demand_scenarios: {', '.join(map(str, unequal))} state more than one probability; a scenario has one, equal in all its rows"
+        )
+    total = float(per_scenario["min"].sum())
+    if not np.isclose(total, 1.0, atol=1e-6):
+        listed = ", ".join(f"{name} {value:g}" for name, value in per_scenario["min"].items())
+        raise CapplanError(f"demand_scenarios: the probabilities sum to {total:g} ({listed}); they must sum to 1")
+    notes = ["Demand is stated, not forecast: one constant load a quarter in each scenario, without any peak inside it."]
+    outside = sorted(set(rows["quarter"]) - set(quarters))
+    if outside:
+        notes.append(f"Stated demand of {', '.join(outside)} lies outside the horizon {quarters[0]} to {quarters[-1]} and was left out.")
+        rows = rows[rows["quarter"].isin(quarters)]
+    if rows.empty:
+        raise CapplanError(
+            f"demand_scenarios: no row lies in the horizon {quarters[0]} to {quarters[-1]}; move first_quarter or state these quarters"
+        )
+    return rows, per_scenario["min"], notes
 
 
 def path_quantiles(paths: pd.DataFrame, by: list[str], quantiles: tuple[float, ...] = QUANTILES) -> pd.DataFrame:

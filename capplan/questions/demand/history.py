@@ -9,7 +9,7 @@ from capplan.book.scenario import DemandAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.demand.activity import ENDED_DAYS, Rhythm, find_rhythm
 from capplan.questions.demand.demand_rows import demand_rows
-from capplan.questions.demand.grid import DAY, HOUR, Grid, make_grid
+from capplan.questions.demand.regular_series import DAY, HOUR, Grid, make_grid
 
 Array = np.ndarray
 #: A level needs eight whole weeks before it is modelled by week; below that it is modelled by day.

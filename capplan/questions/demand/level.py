@@ -135,34 +135,8 @@ def level_posterior(values: Array, periods_per_year: float, season_spreads: tupl
     level_spread = np.repeat(np.array(LEVEL_MULTIPLES) * seen, len(NOISE_MULTIPLES))
     noise_spread = np.tile(np.array(NOISE_MULTIPLES) * seen, len(LEVEL_MULTIPLES))
     prior = np.diag(1 / np.array(spreads) ** 2)
-    evidence, persistence, mean, covariance, smooth = [], [], [], [], []
-    # The state lists the departure second; the coefficients of the design do not hold it.
-    others = [0, *range(2, states)]
-    for years in HALF_LIVES_YEARS:
-        phi = 0.5 ** (1 / (years * periods_per_year))
-        eigenvalues, vectors = _eigen(size, phi)
-        power = level_spread[:, None] ** 2 * eigenvalues
-        variance = power + noise_spread[:, None] ** 2
-        x, y = vectors.T @ design, vectors.T @ values
-        precision = x.T @ (x / variance[:, :, None]) + prior
-        right = (y / variance) @ x
-        inverse = np.linalg.inv(precision)
-        beta = np.einsum("gij,gj->gi", inverse, right)
-        fit = (y**2 / variance).sum(axis=1) - np.einsum("gi,gi->g", beta, right)
-        spread_prior = -0.5 * (level_spread / SPREAD_PRIOR) ** 2
-        evidence.append(-0.5 * (np.log(variance).sum(axis=1) + np.linalg.slogdet(precision)[1] + fit) + spread_prior)
-        gain = power * vectors[-1] / variance
-        tilt = gain @ x
-        end = gain @ y - np.einsum("gi,gi->g", tilt, beta)
-        left = np.maximum(level_spread**2 - (gain * power * vectors[-1]).sum(axis=1), 0.0)
-        joint = np.empty((len(beta), states, states))
-        joint[:, 1, 1] = np.einsum("gi,gij,gj->g", tilt, inverse, tilt) + left
-        joint[:, 1, others] = joint[:, others, 1] = -np.einsum("gij,gj->gi", inverse, tilt)
-        joint[np.ix_(range(len(beta)), others, others)] = inverse
-        mean.append(np.insert(beta, 1, end, axis=1))
-        covariance.append(joint)
-        smooth.append(beta @ design.T + ((power / variance) * (y - beta @ x.T)) @ vectors.T)
-        persistence.append(np.full(len(level_spread), phi))
+    kept = [_under_half_life(years * periods_per_year, values, design, prior, level_spread, noise_spread) for years in HALF_LIVES_YEARS]
+    evidence, persistence, mean, covariance, smooth = zip(*kept, strict=True)
     score = np.concatenate(evidence)
     weight = np.exp(score - score.max())
     weight /= weight.sum()
@@ -189,6 +163,41 @@ def level_posterior(values: Array, periods_per_year: float, season_spreads: tupl
         noise,
         periods_per_year,
     )
+
+
+def _under_half_life(
+    periods: float, values: Array, design: Array, prior: Array, level_spread: Array, noise_spread: Array
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Weigh every pair of spreads under a half-life of so many periods.
+
+    Returns:
+        tuple: Logarithm of the evidence, persistence, and mean, covariance and smoothed level of the states, each by pair of spreads.
+    """
+    states = design.shape[1] + 1
+    # The state lists the departure second; the coefficients of the design do not hold it.
+    others = [0, *range(2, states)]
+    phi = 0.5 ** (1 / periods)
+    eigenvalues, vectors = _eigen(len(values), phi)
+    power = level_spread[:, None] ** 2 * eigenvalues
+    variance = power + noise_spread[:, None] ** 2
+    x, y = vectors.T @ design, vectors.T @ values
+    precision = x.T @ (x / variance[:, :, None]) + prior
+    right = (y / variance) @ x
+    inverse = np.linalg.inv(precision)
+    beta = np.einsum("gij,gj->gi", inverse, right)
+    fit = (y**2 / variance).sum(axis=1) - np.einsum("gi,gi->g", beta, right)
+    spread_prior = -0.5 * (level_spread / SPREAD_PRIOR) ** 2
+    evidence = -0.5 * (np.log(variance).sum(axis=1) + np.linalg.slogdet(precision)[1] + fit) + spread_prior
+    gain = power * vectors[-1] / variance
+    tilt = gain @ x
+    end = gain @ y - np.einsum("gi,gi->g", tilt, beta)
+    left = np.maximum(level_spread**2 - (gain * power * vectors[-1]).sum(axis=1), 0.0)
+    joint = np.empty((len(beta), states, states))
+    joint[:, 1, 1] = np.einsum("gi,gij,gj->g", tilt, inverse, tilt) + left
+    joint[:, 1, others] = joint[:, others, 1] = -np.einsum("gij,gj->gi", inverse, tilt)
+    joint[np.ix_(range(len(beta)), others, others)] = inverse
+    smooth = beta @ design.T + ((power / variance) * (y - beta @ x.T)) @ vectors.T
+    return evidence, np.full(len(level_spread), phi), np.insert(beta, 1, end, axis=1), joint, smooth
 
 
 def _waves(years: Array, harmonics: int) -> Array:

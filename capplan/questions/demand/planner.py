@@ -8,7 +8,7 @@ import pandas as pd
 from capplan.book.scenario import DemandAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.demand.events import draws
-from capplan.questions.demand.paths import Cohort
+from capplan.questions.demand.sample_paths import Cohort
 
 Array = np.ndarray
 #: Faults that are listed before the rest is counted.

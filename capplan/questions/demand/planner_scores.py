@@ -7,8 +7,8 @@ from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand.accuracy import pinball_loss
 from capplan.questions.demand.demand_rows import demand_rows
 from capplan.questions.demand.fitting import fit_usage
-from capplan.questions.demand.paths import draw_cohorts
 from capplan.questions.demand.planner import PlannedMonth
+from capplan.questions.demand.sample_paths import draw_cohorts
 
 Array = np.ndarray
 DAY = pd.Timedelta(days=1)

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.scenario import DemandAssumptions
-from capplan.memory import Memory
+from capplan.kept_results import Memory
 from capplan.questions.demand.accuracy import QUANTILES, interpolated_quantiles
-from capplan.questions.demand.events import Event, Run, apply_events, run_work
-from capplan.questions.demand.grid import HOUR
+from capplan.questions.demand.events import Event, Hourly, Run, apply_events, run_work
 from capplan.questions.demand.history import History
-from capplan.questions.demand.paths import Cohort
 from capplan.questions.demand.planner import PlannedTotal
+from capplan.questions.demand.regular_series import HOUR
+from capplan.questions.demand.sample_paths import Cohort
 from capplan.questions.demand.shape import CURVE_SHARES, block_sizes, duration_curve, pooling
 from capplan.units import quarter_end, quarter_hours, quarter_start
 
@@ -215,11 +215,11 @@ class _Ahead:
                 key = (fit.history.workload, fit.history.region)
                 plain, shape = cohort.hourly(j, first, hours, part)
                 own = [event for event in events if event.workload == key[0]]
-                work[place[key]] = apply_events(plain, shape, self.shares[key], own, times, cohort.start, self.a, part)
+                work[place[key]] = apply_events(Hourly(plain, shape, self.shares[key]), own, times, cohort.start, self.a, part)
         for event in events:
             if (event.workload, "any") in place and not _has_series(self.cohorts, event.workload):
                 here, today = place[event.workload, "any"], pd.Timestamp(self.a.as_of)
-                work[here] = apply_events(work[here], np.ones_like(work[here]), 1.0, [event], times, today, self.a, part)
+                work[here] = apply_events(Hourly(work[here], np.ones_like(work[here])), [event], times, today, self.a, part)
         for run in self.known.runs:
             if run.start < quarter_end(quarter) and run.end > start:
                 work[place[run.workload, run.region]] += run_work(run, times, self.a.paths, self.a.seed)[part]

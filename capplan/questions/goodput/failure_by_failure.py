@@ -1,5 +1,7 @@
 """A run simulated failure by failure: what the closed forms of lost work are held against."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 
@@ -9,16 +11,17 @@ from capplan.errors import CapplanError
 MOST_FAILURES = 200_000
 
 
+@dataclass(frozen=True)
+class Checkpoints:
+    """How a run keeps its work: hours between checkpoints, of a write, and of paid time from a failure until work goes on."""
+
+    interval_hours: float
+    write_hours: float
+    restart_hours: float
+
+
 def simulate_failures(
-    work_hours: float,
-    interval_hours: float,
-    write_hours: float,
-    restart_hours: float,
-    interruptions_per_hour: float,
-    *,
-    runs: int = 100,
-    seed: int = 7,
-    shape: float = 1.0,
+    work_hours: float, kept: Checkpoints, interruptions_per_hour: float, *, runs: int = 100, seed: int = 7, shape: float = 1.0
 ) -> pd.DataFrame:
     r"""Play training runs from failure to failure, and count the paid time.
 
@@ -28,7 +31,6 @@ def simulate_failures(
     .. math:: X \sim \text{Weibull}(k),\quad E[X] = 1/\lambda
 
     Args:
-        interval_hours, write_hours, restart_hours: Work between checkpoints, time of a write, paid time from a failure until work goes on.
         interruptions_per_hour (lambda):
         seed: Same seed, same failures.
         shape (k): 1 = without memory; below 1 failures come in clusters, as on ageing or faulty nodes.
@@ -40,12 +42,13 @@ def simulate_failures(
         CapplanError: For times that are not above 0, and for a run that failures never let finish.
 
     Examples:
-        >>> played = simulate_failures(100.0, 0.5, 0.01, 0.1, 0.2, runs=3)
+        >>> played = simulate_failures(100.0, Checkpoints(0.5, 0.01, 0.1), 0.2, runs=3)
         >>> len(played), bool((played["progress_share"] < 1).all())
         (3, True)
     """
     from scipy.special import gamma
 
+    interval_hours, write_hours, restart_hours = kept.interval_hours, kept.write_hours, kept.restart_hours
     for name, value in (("work_hours", work_hours), ("interval_hours", interval_hours), ("shape", shape)):
         if not (np.isfinite(value) and value > 0):
             raise CapplanError(f"{name} = {value!r}: a run needs a finite time above 0")

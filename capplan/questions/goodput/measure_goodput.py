@@ -7,7 +7,7 @@ import pandas as pd
 
 from capplan.book.assumptions.goodput import GoodputAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.goodput.rates import Rate, failure_rates, rate_of
+from capplan.questions.goodput.failure_rates import Rate, failure_rates, rate_of
 from capplan.questions.goodput.spot_replay import replay_spot, up_spells
 from capplan.questions.reliability import optimum_interval, time_shares, useful_share
 

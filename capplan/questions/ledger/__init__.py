@@ -15,6 +15,6 @@ from capplan.questions.ledger.finance import (
 )
 from capplan.questions.ledger.hourly_commitments import PlanDraw, burn_down, commitment_charges, draw_dollar_plan
 from capplan.questions.ledger.reconcile import against_budgets, reconcile
+from capplan.questions.ledger.request_prices import Request, api_spend, rate_limit_notes, request_usd, withdrawal_notes
 from capplan.questions.ledger.schedules import Bearer, Contract, Entry, machine_entries
 from capplan.questions.ledger.teams import expected_work
-from capplan.questions.ledger.tokens import api_spend, rate_limit_notes, request_usd, withdrawal_notes

@@ -17,7 +17,6 @@ from capplan.questions.ledger.costs import (
     late_entries,
     other_entries,
     purchase_entries,
-    purchase_name,
     site_entries,
     token_entries,
     usage_entries,
@@ -26,10 +25,11 @@ from capplan.questions.ledger.currency import converted
 from capplan.questions.ledger.hourly_commitments import burn_down
 from capplan.questions.ledger.notes import idle_agreement_notes, ledger_headline, ledger_notes
 from capplan.questions.ledger.reconcile import against_budgets, reconcile
-from capplan.questions.ledger.schedules import Entry, as_incurred, entry_frame, payments_by_day, priced_lines
+from capplan.questions.ledger.request_prices import api_spend
+from capplan.questions.ledger.schedules import Entry, as_incurred, entry_frame, framed, payments_by_day, priced_lines
 from capplan.questions.ledger.summaries import contract_table, idle_table, obligation_table, residual_table, spend_band
 from capplan.questions.ledger.teams import class_bearers, purchase_bearers
-from capplan.questions.ledger.tokens import api_spend
+from capplan.questions.ledger.unit_prices import plan_prices, purchase_name
 from capplan.questions.ledger.work_costs import work_costs
 from capplan.records import records
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range, quarter_start
@@ -55,6 +55,7 @@ class Ledger:
             service is in none of them.
         payments: Cash by the day it is paid (see `schedules.payments_by_day`).
         lines: What is booked by the price it is paid at (see `schedules.priced_lines`).
+        prices: What units cost (see `revalue.Priced.prices`), also those of nothing that is booked.
         contracts: contract_id, component, status, cash_usd, billed_usd, p_and_l_usd (whole life), economic_usd, paid_usd (before as_of),
             owed_usd (after it), beyond_horizon_usd, notice_date, exit_cost_usd (today).
         obligations: fiscal_year, status, component, contract_id, usd (cash still to be paid), beyond_horizon: what is owed by contract,
@@ -67,13 +68,14 @@ class Ledger:
         band: Quantiles of P&L spend over the paths (see `summaries.spend_band`).
         reconciliation: The ledger against the last full month of the bill (see `reconcile.reconcile`).
         budgets: Spend against budgets (see `reconcile.against_budgets`).
-        api: Spend of API-only workloads (see `tokens.api_spend`).
+        api: Spend of API-only workloads (see `request_prices.api_spend`).
         headline, notes: One sentence; what was assumed.
     """
 
     entries: pd.DataFrame
     payments: pd.DataFrame
     lines: pd.DataFrame
+    prices: pd.DataFrame
     contracts: pd.DataFrame
     obligations: pd.DataFrame
     agreements: pd.DataFrame
@@ -173,18 +175,19 @@ def build_ledger(a: LedgerAssumptions, tables: LedgerTables) -> Ledger:
     classes = class_bearers(jobs, expected)
     spend = api_spend(tables.full("services"), _requests(expected, jobs))
 
-    entries = [
-        e for contract in contracts_to_book(held, tables.full("payments"), providers, a) for e in contract.entries(a.payment_terms_days)
-    ]
-    entries += purchase_entries(bought, tables.full("offer_payments"), purchase_bearers(bought, runs, classes), machines, rooms, a)
+    prices = plan_prices(tables.full("commitments"), rooms, spend, runs, bought, a)
+    contracts = contracts_to_book(held, tables.full("payments"), providers, prices, a)
+    entries = [e for contract in contracts for e in contract.entries(a.payment_terms_days)]
+    entries += purchase_entries(bought, tables.full("offer_payments"), purchase_bearers(bought, runs, classes), machines, rooms, prices, a)
     entries += departure_entries(tables.planned("departures"), held, own, a)
-    entries += usage_entries(runs, classes, a) + late_entries(tables.planned("costs"), a) + token_entries(spend, jobs, a)
-    entries += asset_entries(own, a) + site_entries(rooms, own, machines, bought, months.union(open_months(bill, a)), a)
+    entries += usage_entries(runs, classes, prices, a) + late_entries(tables.planned("costs"), a) + token_entries(spend, jobs, prices, a)
+    entries += asset_entries(own, a) + site_entries(rooms, own, machines, bought, months.union(open_months(bill, a)), prices, a)
     entries += other_entries(others, months, a, rates) + before_plan_entries(bill, a)
     agreements = burn_down(tables.full("spend_agreements"), _charges(entries, as_of), as_of)
     entries += _agreement_entries(entries, agreements, as_of, a)
 
-    frame = entry_frame(entries, as_of, a.discount_rate_per_year)
+    booked = framed(entries)
+    frame = entry_frame(booked, as_of, a.discount_rate_per_year)
     frame["account"] = account_labels(frame, tables.full("account_map"))
     frame["quarter"] = [quarter_of(month) for month in frame["month"]]
     frame["fiscal_year"] = [fiscal_year(month, a.fiscal_year_first_month) for month in frame["month"]]
@@ -193,8 +196,9 @@ def build_ledger(a: LedgerAssumptions, tables: LedgerTables) -> Ledger:
     reconciliation = reconcile(bill, frame, held, providers, as_of)
     return Ledger(
         entries=frame,
-        payments=payments_by_day(entries),
-        lines=priced_lines(entries),
+        payments=payments_by_day(booked),
+        lines=priced_lines(booked),
+        prices=prices.table(),
         contracts=contract_table(entries, frame, held, as_of, end),
         obligations=obligation_table(entries, as_of, end, a),
         agreements=agreements,
@@ -266,7 +270,7 @@ def _agreement_entries(entries: list[Entry], agreements: pd.DataFrame, as_of: pd
             for e in base:
                 if e.view == "p_and_l":
                     entry = replace(
-                        e, component="agreement_discount", contract_id=str(year["agreement_id"]), usd=-e.usd * share, account=""
+                        e, component="agreement_discount", contract_id=str(year["agreement_id"]), quantity=-e.quantity * share, account=""
                     )
                     found += as_incurred(entry, a.payment_terms_days)
         if year["shortfall_usd"]:

@@ -1,8 +1,6 @@
 """Every kind of cost as ledger entries: contracts, purchases, usage, tokens, machines, rooms and other costs."""
 
-from collections.abc import Hashable
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
@@ -11,20 +9,18 @@ from capplan.book.rules import contract_total_usd
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.ledger.schedules import HOURS_PER_DAY, Bearer, Contract, Entry, as_incurred, machine_entries, month_end, month_shares
+from capplan.questions.ledger.unit_prices import BY_USE, OWN, STATED, Prices, Row, price_of_use, purchase_name
 from capplan.questions.pricing import escalated, owned_running_usd_per_hour
 from capplan.records import records
 from capplan.units import HOURS_PER_YEAR, add_months, quarter_end, quarter_start
 
 MONTHS_PER_YEAR = 12
-#: Sources of dispatch that are invoiced by use; shortfall is imputed and is no entry in any view.
-BY_USE = ("on_demand", "spot", "api")
 #: What is billed by use without hours of its own.
 MOVED = ("egress",)
 #: Other costs that are paid in their own month, without an invoice.
 PAID_AT_ONCE = ("people",)
 #: What is no longer paid for machines that are given back.
 LEFT_EARLY = "left_early"
-Row = dict[Hashable, Any]
 
 
 def _bearer(row: Row | pd.Series) -> Bearer:
@@ -32,7 +28,9 @@ def _bearer(row: Row | pd.Series) -> Bearer:
     return Bearer(str(row["team"]), str(row["cost_center"]))
 
 
-def contracts_to_book(commitments: pd.DataFrame, payments: pd.DataFrame, providers: pd.Series, a: LedgerAssumptions) -> list[Contract]:
+def contracts_to_book(
+    commitments: pd.DataFrame, payments: pd.DataFrame, providers: pd.Series, prices: Prices, a: LedgerAssumptions
+) -> list[Contract]:
     """Return contracts that are signed already.
 
     Args:
@@ -58,7 +56,7 @@ def contracts_to_book(commitments: pd.DataFrame, payments: pd.DataFrame, provide
             upfront_on=min(row["start"], before),
             payments=tuple(zip(own["date"], own["usd"], strict=True)),
             bearer=_bearer(row),
-            price_id=f"contract {row['name']}",
+            price=prices.of(f"contract {row['name']}"),
         )
         faults += [fault for fault in (contract.fault(),) if fault]
         if pd.notna(row["notice_date"]) and row["notice_date"] > row["end"]:
@@ -97,7 +95,8 @@ def departure_entries(departures: pd.DataFrame, commitments: pd.DataFrame, asset
         if left * prepaid:
             found.append(written_off)
             found += [
-                replace(written_off, date=month, usd=-left * prepaid * share) for month, share in month_shares(row["day"], about["end"])
+                replace(written_off, date=month, quantity=-left * prepaid * share)
+                for month, share in month_shares(row["day"], about["end"])
             ]
         exit_cost = Entry(row["day"], "", "exit_cost", name, float(row["exit_usd"]), status, "", bearer=bearer)
         found += as_incurred(exit_cost, a.payment_terms_days) if row["exit_usd"] else []
@@ -114,10 +113,10 @@ def _sale_entries(row: Row, asset: pd.Series, a: LedgerAssumptions) -> list[Entr
     brings = rest - float(row["exit_usd"])
     blank = Entry(day, "", "residual", name, -brings, status, provider, bearer=bearer)
     found = [replace(blank, view=view) for view in ("billed", "cash")]
-    found += [replace(blank, view=view, date=last, usd=rest) for view in ("billed", "cash") if rest]
-    found.append(replace(blank, view="p_and_l", component="depreciation", usd=book + rest - brings))
+    found += [replace(blank, view=view, date=last, quantity=rest) for view in ("billed", "cash") if rest]
+    found.append(replace(blank, view="p_and_l", component="depreciation", quantity=book + rest - brings))
     for month, share in month_shares(day, last):
-        found.append(replace(blank, date=month, view="p_and_l", component="depreciation", usd=-book * share))
+        found.append(replace(blank, date=month, view="p_and_l", component="depreciation", quantity=-book * share))
     gone = Contract(name, LEFT_EARLY, provider, day, last, -float(row["not_owed_usd"]), status=status, bearer=bearer)
     return found + gone.entries(a.payment_terms_days)
 
@@ -128,6 +127,7 @@ def purchase_entries(
     bearers: dict[str, list[tuple[Bearer, float]]],
     machines: pd.DataFrame,
     sites: pd.DataFrame,
+    prices: Prices,
     a: LedgerAssumptions,
 ) -> list[Entry]:
     """Book what the plan buys, each purchase by the shares of the teams that use it.
@@ -152,20 +152,21 @@ def purchase_entries(
         for bearer, share in bearers.get(name, [(Bearer(), 1.0)]):
             upfront, usd = row["upfront_usd"] * share, row["usd"] * share
             if row["term"] == "owned":
-                price = Entry(signed, "", "capex", name, upfront, status, str(row["provider"]), bearer=bearer, price_id=f"machine {name}")
-                found += machine_entries(price, first, a.useful_life_years, a.residual_share) if upfront else []
-                blank = Entry(first, "", "", name, 0.0, status, str(row["provider"]), bearer=bearer)
+                price = prices.of(f"machine {name}")
+                blank = Entry(signed, "", "capex", name, price.units(upfront), status, str(row["provider"]), bearer=bearer, price=price)
+                found += machine_entries(blank, first, a.useful_life_years, a.residual_share) if upfront else []
                 for component, usd_by_month in running.items():
+                    price = prices.of(f"{component} {name}")
                     for month, amount in usd_by_month.items():
-                        entry = replace(blank, date=month, component=component, usd=amount * share, price_id=f"{component} {name}")
+                        entry = replace(blank, date=month, component=component, quantity=price.units(amount * share), price=price)
                         found += as_incurred(entry, a.payment_terms_days) if amount else []
             else:
                 own = offer_payments[offer_payments["offer_id"] == row["offer_id"]].sort_values("months_after_start")
                 dated = tuple(
                     (add_months(first, months), usd * part) for months, part in zip(own["months_after_start"], own["share"], strict=True)
                 )
-                provider, price_id = str(row["provider"]), f"offer {name}"
-                contract = Contract(name, "purchase", provider, first, last, usd, upfront, signed, dated, status, bearer, price_id)
+                provider, price = str(row["provider"]), prices.of(f"offer {name}")
+                contract = Contract(name, "purchase", provider, first, last, usd, upfront, signed, dated, status, bearer, price)
                 found += contract.entries(a.payment_terms_days)
     return found
 
@@ -189,19 +190,9 @@ def _running_usd(
     return {"running": drawn + stated * hours / hours.sum(), "support": upkeep}
 
 
-def purchase_name(row: Row) -> str:
-    """Name a purchase: the offer and the quarter in which it starts."""
-    return f"{row['offer_id']} {row['quarter']}"
-
-
-def price_of_use(row: Row) -> str:
-    """Name the price of a row of dispatch: that of its pool, or of an API for its class; empty where nothing is paid by use."""
-    if row["source"] not in BY_USE or row["expected_usd"] == 0:
-        return ""
-    return f"{row['source']} {row['provider']} {row['class'] if row['source'] == 'api' else row['accelerator']}"
-
-
-def usage_entries(dispatch: pd.DataFrame, bearers: dict[str, list[tuple[Bearer, float]]], a: LedgerAssumptions) -> list[Entry]:
+def usage_entries(
+    dispatch: pd.DataFrame, bearers: dict[str, list[tuple[Bearer, float]]], prices: Prices, a: LedgerAssumptions
+) -> list[Entry]:
     """Book compute that is paid by use, month by month with the hours of each, by the shares of a class's teams.
 
     Args:
@@ -211,12 +202,12 @@ def usage_entries(dispatch: pd.DataFrame, bearers: dict[str, list[tuple[Bearer, 
     found: list[Entry] = []
     billed = dispatch[dispatch["source"].isin([*BY_USE, *MOVED])]
     for row in records(billed):
-        label = str(row["quarter"])
+        label, price = str(row["quarter"]), prices.of(price_of_use(row))
         for month, part in month_shares(quarter_start(label), quarter_end(label) - pd.Timedelta(days=1)):
             for bearer, share in bearers.get(str(row["class"]), [(Bearer(), 1.0)]):
                 name, usd = f"{row['source']} {row['class']}", row["expected_usd"] * part * share
-                about = str(row["source"]), name, usd, "expected", str(row["provider"])
-                found += as_incurred(Entry(month, "", *about, bearer=bearer, price_id=price_of_use(row)), a.payment_terms_days)
+                about = str(row["source"]), name, price.units(usd), "expected", str(row["provider"])
+                found += as_incurred(Entry(month, "", *about, bearer=bearer, price=price), a.payment_terms_days)
     return found
 
 
@@ -236,15 +227,15 @@ def late_entries(costs: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
     return found
 
 
-def token_entries(spend: pd.DataFrame, workloads: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
-    """Book what API-only workloads spend (see `tokens.api_spend`)."""
+def token_entries(spend: pd.DataFrame, workloads: pd.DataFrame, prices: Prices, a: LedgerAssumptions) -> list[Entry]:
+    """Book what API-only workloads spend (see `request_prices.api_spend`)."""
     about = workloads.set_index("workload")
     found: list[Entry] = []
     for row in records(spend):
         workload = str(row["workload"])
-        bearer = _bearer(about.loc[workload])
-        said = "tokens", f"tokens {workload}", row["usd"], "expected", str(row["provider"])
-        entry = Entry(row["month"], "", *said, bearer=bearer, price_id=f"tokens {workload} {row['provider']}")
+        price = prices.of(f"tokens {workload} {row['provider']}")
+        said = "tokens", f"tokens {workload}", price.units(row["usd"]), "expected", str(row["provider"])
+        entry = Entry(row["month"], "", *said, bearer=_bearer(about.loc[workload]), price=price)
         found += as_incurred(entry, a.payment_terms_days)
     return found
 
@@ -264,7 +255,13 @@ def asset_entries(assets: pd.DataFrame, a: LedgerAssumptions) -> list[Entry]:
 
 
 def site_entries(
-    sites: pd.DataFrame, assets: pd.DataFrame, skus: pd.DataFrame, purchases: pd.DataFrame, months: pd.DatetimeIndex, a: LedgerAssumptions
+    sites: pd.DataFrame,
+    assets: pd.DataFrame,
+    skus: pd.DataFrame,
+    purchases: pd.DataFrame,
+    months: pd.DatetimeIndex,
+    prices: Prices,
+    a: LedgerAssumptions,
 ) -> list[Entry]:
     r"""Book rooms and the power of machines that are owned already.
 
@@ -284,7 +281,8 @@ def site_entries(
     power = skus.set_index("sku")["power_kw"] if len(skus) else pd.Series(dtype=float)
     found: list[Entry] = []
     for site in records(sites):
-        here = records(assets[assets["site"] == site["site"]])
+        here, name = records(assets[assets["site"] == site["site"]]), str(site["site"])
+        power_price, space_price = prices.of(f"power {name}"), prices.of(f"space {name}")
         bought = purchases[(purchases["term"] == "owned") & (purchases["region"] == site["site"])] if len(purchases) else purchases
         over = months[-1] if pd.isna(site["end"]) else site["end"]
         for month in pd.date_range(months[0], over, freq="MS"):
@@ -301,13 +299,11 @@ def site_entries(
                     )
                 used += kilowatts
                 drawn = kilowatts * site["pue"] * site["usd_per_kwh"] * rise * hours
-                name = str(site["site"])
-                blank = Entry(month, "", "power", name, drawn, "signed", "own", bearer=_bearer(asset), price_id=f"power {name}")
+                about = name, power_price.units(drawn), "signed", "own"
+                blank = Entry(month, "", "power", *about, bearer=_bearer(asset), price=power_price)
                 found += as_incurred(blank, a.payment_terms_days) if month <= months[-1] else []
-                found += as_incurred(
-                    replace(blank, component="space", price_id=f"space {name}", usd=kilowatts * site["usd_per_kw_month"] * rise),
-                    a.payment_terms_days,
-                )
+                filled = space_price.units(kilowatts * site["usd_per_kw_month"] * rise)
+                found += as_incurred(replace(blank, component="space", price=space_price, quantity=filled), a.payment_terms_days)
             new = sum(
                 float(power.get(row["sku"], 0.0)) * row["machines"]
                 for row in records(bought)
@@ -315,7 +311,7 @@ def site_entries(
             )
             idle = max(site["committed_kw"] - new - used, 0.0) * site["usd_per_kw_month"] * rise
             if idle:
-                unfilled = Entry(month, "", "space", str(site["site"]), idle, "signed", "own", price_id=f"space {site['site']}")
+                unfilled = Entry(month, "", "space", name, space_price.units(idle), "signed", "own", price=space_price)
                 found += as_incurred(unfilled, a.payment_terms_days)
     return found
 
@@ -339,7 +335,11 @@ def other_entries(other_costs: pd.DataFrame, months: pd.DatetimeIndex, a: Ledger
                 booked[-1] = replace(booked[-1], date=row["month"])
             if pd.notna(row["currency"]):
                 dates = pd.Series([each.date.replace(day=1) for each in booked])
-                usd = row["amount"] * rates_by_month(dates, str(row["currency"]), fx)
-                booked = [replace(each, usd=float(value)) for each, value in zip(booked, usd, strict=True)]
+                agreed = OWN if row["currency"] == a.currency != "USD" else STATED
+                rates = rates_by_month(dates, str(row["currency"]), fx)
+                amount = float(row["amount"])
+                booked = [
+                    replace(each, quantity=amount, price=agreed, factor=float(rate)) for each, rate in zip(booked, rates, strict=True)
+                ]
             found += booked
     return found

@@ -5,13 +5,41 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from capplan.book.currencies import rates_by_month
+from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError, nearest
+from capplan.questions.ledger.accounts import account_labels
+from capplan.questions.ledger.build_ledger import Ledger, LedgerTables
 from capplan.questions.ledger.hourly_commitments import burn_down
-from capplan.questions.ledger.quantity_times_price import VIEWS, Priced, unit_rates
+from capplan.questions.ledger.schedules import KEYS as ABOUT
+from capplan.questions.ledger.schedules import paid_on
+from capplan.questions.ledger.unit_prices import unit_rates
+from capplan.records import records
+
+#: Views whose amounts are a quantity times a price; the economic one follows from cash.
+VIEWS = ("cash", "billed", "p_and_l")
 
 AGREEMENT_COMPONENTS = ("agreement_discount", "agreement_shortfall")
 #: What an agreement's discount applies to.
 DISCOUNTABLE = ("on_demand", "spot")
+
+
+@dataclass(frozen=True)
+class Priced:
+    """The lines of a ledger with all that another price needs."""
+
+    #: date (day of payment in the view cash, first of the month otherwise), month, view (cash, billed, p_and_l), component, contract_id,
+    #: provider, status, team, cost_center, account, price_id (empty = stated), quantity (in the price's unit; without a price, in dollars,
+    #: or in the book's currency where own), own (is the amount agreed in the book's currency, which is not the dollar?), agreement (row of
+    #: `agreements` whose shortfall the line is, -1 otherwise).
+    lines: pd.DataFrame
+    #: price_id, kind (contract, offer, machine, running, support, usage, tokens, power, space), name, provider, unit, price (USD, before
+    #: the price factor), by_factor (does the price factor move it?), upkeep_on (price_id of the purchase price whose upkeep is added, or
+    #: empty).
+    prices: pd.DataFrame
+    agreements: pd.DataFrame  #: Table spend_agreements, sorted.
+    rates: pd.Series  #: USD for one unit of the book's currency, by month.
+    assumptions: LedgerAssumptions  #: Those the plan was booked with.
 
 
 @dataclass(frozen=True)
@@ -31,6 +59,24 @@ class Revalued:
         if view not in VIEWS:
             raise CapplanError(f"{view!r} is no view of a ledger; {nearest(view, [*VIEWS, 'economic'])}")
         return float(self.lines.loc[self.lines["view"] == view, "amount"].sum())
+
+
+def priced_ledger(ledger: Ledger, tables: LedgerTables, a: LedgerAssumptions) -> Priced:
+    """Put what is booked in the order of a workbook, with the shortfalls of agreements, which follow from the bills of their year."""
+    agreements = tables.full("spend_agreements").sort_values(["agreement_id", "start"]).reset_index(drop=True)
+    shortfalls = _shortfall_lines(agreements, a)
+    shortfalls["account"] = account_labels(shortfalls, tables.full("account_map"))
+    booked = ledger.lines[ledger.lines["component"] != "agreement_shortfall"]
+    lines = pd.concat([booked.assign(agreement=-1), shortfalls], ignore_index=True)
+    lines["order"] = lines["view"].map({view: step for step, view in enumerate(VIEWS)})
+    lines["late"] = lines["agreement"] >= 0
+    lines = lines.sort_values(["order", "late", *ABOUT, "date", "price_id"], ignore_index=True)
+    lines["month"] = lines["date"].to_numpy().astype("datetime64[M]").astype("datetime64[ns]")
+    months = pd.Series(sorted(lines["month"].unique()), dtype="datetime64[ns]")
+    rates = pd.Series(rates_by_month(months, a.currency, tables.full("fx")).to_numpy(), index=pd.DatetimeIndex(months))
+    prices = ledger.prices
+    used = prices[prices["price_id"].isin(lines["price_id"]) | prices["price_id"].isin(prices["upkeep_on"])].reset_index(drop=True)
+    return Priced(lines[["date", "month", "view", *ABOUT, "price_id", "quantity", "agreement", "own"]], used, agreements, rates, a)
 
 
 def revalue(
@@ -97,3 +143,28 @@ def _charges(lines: pd.DataFrame) -> pd.DataFrame:
     """Return what is billed, as agreements count it."""
     billed = lines[(lines["view"] == "billed") & ~lines["component"].isin(AGREEMENT_COMPONENTS)]
     return billed[["month", "provider", "usd"]].assign(discountable=billed["component"].isin(DISCOUNTABLE))
+
+
+def _shortfall_lines(agreements: pd.DataFrame, a: LedgerAssumptions) -> pd.DataFrame:
+    """List where the shortfall of each contract year of an agreement is booked; its amount follows from the bills of that year."""
+    rows = []
+    for place, year in enumerate(records(agreements)):
+        following = ((agreements["agreement_id"] == year["agreement_id"]) & (agreements["start"] > year["start"])).any()
+        if year["end"] < pd.Timestamp(a.as_of) or (bool(year["rolls_over"]) and following):
+            continue
+        month = year["end"].replace(day=1).normalize()
+        paid = paid_on(month + pd.offsets.MonthEnd(0), a.payment_terms_days)
+        about = (
+            "agreement_shortfall",
+            str(year["agreement_id"]),
+            str(year["provider"]),
+            "expected",
+            "shared",
+            "shared",
+            "cloud commitments",
+        )
+        rows += [(paid if view == "cash" else month, view, *about, "", False, float("nan"), place) for view in VIEWS]
+    columns = ["date", "view", *ABOUT, "price_id", "own", "quantity", "agreement"]
+    return pd.DataFrame(rows, columns=columns).astype(
+        {"date": "datetime64[ns]", "own": "bool", "quantity": "float64", "agreement": "int64"}
+    )

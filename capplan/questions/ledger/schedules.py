@@ -7,6 +7,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.questions.contracts import life_end
+from capplan.questions.ledger.unit_prices import OWN, STATED, Price
 
 HOURS_PER_DAY = 24
 #: Days of payment terms that make a month.
@@ -55,24 +56,31 @@ class Entry:
         view: cash, billed or p_and_l.
         component: What it is for (a key of ACCOUNTS, or the kind of another cost).
         contract_id: Contract, asset, site or cost line.
-        usd: Amount; costs are positive.
+        quantity: In the unit of the price; costs are positive.
         status: signed, firm, indicative, expected (usage) or stated.
         provider: Who is paid, where that is known.
         account: Account in the ledger; empty = the one of the component.
         bearer: Team and cost centre.
-        price_id: Price that the amount is a quantity of (see `quantity_times_price.Priced`); empty = the amount is stated.
+        price: What a unit costs; `STATED` = the quantity is the amount.
+        factor: What the price is multiplied by beside: the exchange rate of an amount agreed in another currency, otherwise 1.
     """
 
     date: pd.Timestamp
     view: str
     component: str
     contract_id: str
-    usd: float
+    quantity: float
     status: str
     provider: str = ""
     account: str = ""
     bearer: Bearer = Bearer()
-    price_id: str = ""  #: Price that the amount is a quantity of (see `quantity_times_price.Priced`); empty = it is stated.
+    price: Price = STATED
+    factor: float = 1.0
+
+    @property
+    def usd(self) -> float:
+        r"""Amount, :math:`x = q \, p \, f`."""
+        return self.quantity * self.price.rate_usd * self.factor
 
 
 def month_shares(first: pd.Timestamp, last: pd.Timestamp) -> list[tuple[pd.Timestamp, float]]:
@@ -149,7 +157,7 @@ class Contract:
     payments: tuple[tuple[pd.Timestamp, float], ...] = ()
     status: str = "signed"
     bearer: Bearer = Bearer()
-    price_id: str = ""  #: As of `Entry`.
+    price: Price = STATED  #: As of `Entry`.
 
     def fault(self) -> str | None:
         """Say why the contract cannot be booked, or None."""
@@ -182,15 +190,18 @@ class Contract:
         rounded = bool(self.payments) or abs(self.usd - settled) <= ROUNDING_USD
         usd = settled if rounded else self.usd
         about = self.component, self.contract_id, 0.0, self.status, self.provider
-        blank = Entry(self.first, "", *about, bearer=self.bearer, price_id=self.price_id)
+        blank = Entry(self.first, "", *about, bearer=self.bearer, price=self.price)
+        units = self.price.units
         dated = [(self.upfront_on or self.first, self.upfront_usd), *self.payments]
-        found = [replace(blank, date=date, view=view, usd=amount) for date, amount in dated if amount for view in ("billed", "cash")]
+        found = [
+            replace(blank, date=date, view=view, quantity=units(amount)) for date, amount in dated if amount for view in ("billed", "cash")
+        ]
         for month, share in month_shares(self.first, self.last):
-            found.append(replace(blank, date=month, view="p_and_l", usd=usd * share))
+            found.append(replace(blank, date=month, view="p_and_l", quantity=units(usd * share)))
             if not rounded:
-                fee, invoiced = (usd - self.upfront_usd) * share, month_end(month)
-                found.append(replace(blank, date=invoiced, view="billed", usd=fee))
-                found.append(replace(blank, date=paid_on(invoiced, payment_terms_days), view="cash", usd=fee))
+                fee, invoiced = units((usd - self.upfront_usd) * share), month_end(month)
+                found.append(replace(blank, date=invoiced, view="billed", quantity=fee))
+                found.append(replace(blank, date=paid_on(invoiced, payment_terms_days), view="cash", quantity=fee))
         return found
 
 
@@ -217,11 +228,11 @@ def machine_entries(blank: Entry, first: pd.Timestamp, life_years: float, residu
     """
     last = life_end(first, life_years) - pd.Timedelta(days=1)
     found = [replace(blank, view=view) for view in ("billed", "cash")]
-    residual = blank.usd * residual_share
+    residual = blank.quantity * residual_share
     if residual:
-        found += [replace(blank, date=last, view=view, component="residual", usd=-residual) for view in ("billed", "cash")]
+        found += [replace(blank, date=last, view=view, component="residual", quantity=-residual) for view in ("billed", "cash")]
     for month, share in month_shares(first, last):
-        found.append(replace(blank, date=month, view="p_and_l", component="depreciation", usd=(blank.usd - residual) * share))
+        found.append(replace(blank, date=month, view="p_and_l", component="depreciation", quantity=(blank.quantity - residual) * share))
     return found
 
 
@@ -229,16 +240,17 @@ def machine_entries(blank: Entry, first: pd.Timestamp, life_years: float, residu
 KEYS = ["component", "contract_id", "provider", "status", "team", "cost_center", "account"]
 
 
-def _framed(entries: Iterable[Entry]) -> pd.DataFrame:
-    """Put entries into a frame: date, view, KEYS, price_id, usd."""
+def framed(entries: Iterable[Entry]) -> pd.DataFrame:
+    """Put entries into a frame: date, view, KEYS, price_id, own (agreed in the book's currency?), quantity, usd."""
     rows = [
         (
             *(e.date, e.view, e.component, e.contract_id, e.provider, e.status, e.bearer.team, e.bearer.cost_center, account_of(e)),
-            *(e.price_id, e.usd),
+            *(e.price.price_id, e.price is OWN, e.quantity * (1.0 if e.price is OWN else e.factor), e.usd),
         )
         for e in entries
     ]
-    return pd.DataFrame(rows, columns=["date", "view", *KEYS, "price_id", "usd"]).astype({"date": "datetime64[ns]", "usd": "float64"})
+    frame = pd.DataFrame(rows, columns=["date", "view", *KEYS, "price_id", "own", "quantity", "usd"])
+    return frame.astype({"date": "datetime64[ns]", "own": bool, "quantity": "float64", "usd": "float64"})
 
 
 def account_of(entry: Entry) -> str:
@@ -246,50 +258,49 @@ def account_of(entry: Entry) -> str:
     return entry.account or ACCOUNTS.get(entry.component, "other")
 
 
-def payments_by_day(entries: Iterable[Entry]) -> pd.DataFrame:
+def payments_by_day(booked: pd.DataFrame) -> pd.DataFrame:
     """List all payments by day, which is what discounting at another rate needs, and a month's sum has lost.
 
     Args:
-        entries: Entries of any views; those of the cash view are kept.
+        booked: Entries of any views, `framed`; those of the cash view are kept.
 
     Returns:
         DataFrame: date, component, contract_id, provider, status, team, cost_center, account, usd.
     """
-    frame = _framed(e for e in entries if e.view == "cash")
-    frame["date"] = frame["date"].dt.normalize()
+    frame = booked[booked["view"] == "cash"]
+    frame = frame.assign(date=frame["date"].dt.normalize())
     return frame.groupby(["date", *KEYS], as_index=False, sort=True)["usd"].sum()
 
 
-def priced_lines(entries: Iterable[Entry]) -> pd.DataFrame:
-    """Sum entries up by what tells them apart and the price they are paid at.
+def priced_lines(booked: pd.DataFrame) -> pd.DataFrame:
+    """Sum entries, `framed`, up by what tells them apart and the price they are paid at.
 
     Returns:
         DataFrame: date (day of payment in the view cash, first of the month otherwise), view, component, contract_id, provider, status,
-            team, cost_center, account, price_id, usd.
+            team, cost_center, account, price_id (empty = stated), own (agreed in the book's currency, which is not the dollar?),
+            quantity (in the price's unit; without a price in dollars, or in the book's currency where own).
     """
-    frame = _framed(entries)
-    months = frame["date"].to_numpy().astype("datetime64[M]").astype("datetime64[ns]")
-    frame["date"] = frame["date"].dt.normalize().where(frame["view"] == "cash", months)
-    return frame.groupby(["date", "view", *KEYS, "price_id"], as_index=False, sort=True)["usd"].sum()
+    months = booked["date"].to_numpy().astype("datetime64[M]").astype("datetime64[ns]")
+    frame = booked.assign(date=booked["date"].dt.normalize().where(booked["view"] == "cash", months))
+    return frame.groupby(["date", "view", *KEYS, "price_id", "own"], as_index=False, sort=True)["quantity"].sum()
 
 
-def entry_frame(entries: Iterable[Entry], as_of: pd.Timestamp, discount_rate_per_year: float) -> pd.DataFrame:
+def entry_frame(booked: pd.DataFrame, as_of: pd.Timestamp, discount_rate_per_year: float) -> pd.DataFrame:
     r"""Put entries into a frame by month, and add the economic view: cash from `as_of` on, discounted to it.
 
     .. math:: \text{economic} = \text{cash} \times (1+r)^{-t}
 
     Args:
-        entries: Entries of the views cash, billed and P&L.
+        booked: Entries of the views cash, billed and P&L, `framed`.
         as_of: Day to which cash is discounted; what was paid before is sunk and not in the economic view.
         discount_rate_per_year (r): Cost of capital.
 
     Returns:
         DataFrame: month, view, component, contract_id, provider, status, team, cost_center, account, usd.
     """
-    frame = _framed(entries)
-    cash = frame[(frame["view"] == "cash") & (frame["date"] >= as_of)]
+    cash = booked[(booked["view"] == "cash") & (booked["date"] >= as_of)]
     years = (cash["date"] - as_of).dt.days / 365.25
     economic = cash.assign(view="economic", usd=cash["usd"] * (1 + discount_rate_per_year) ** -years)
-    frame = pd.concat([frame, economic], ignore_index=True)
+    frame = pd.concat([booked, economic], ignore_index=True)
     frame.insert(0, "month", frame["date"].to_numpy().astype("datetime64[M]").astype("datetime64[ns]"))
     return frame.groupby(["month", "view", *KEYS], as_index=False, sort=True)["usd"].sum()

@@ -4,8 +4,8 @@ from typing import Any
 
 import pandas as pd
 
-from capplan.questions.ledger.costs import purchase_name
 from capplan.questions.ledger.schedules import Bearer
+from capplan.questions.ledger.unit_prices import purchase_name
 from capplan.records import records
 
 Shares = dict[str, list[tuple[Bearer, float]]]

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from capplan.questions.ledger.costs import BY_USE, MOVED
+from capplan.questions.ledger.costs import MOVED
+from capplan.questions.ledger.unit_prices import BY_USE
 
 #: Components that pay for capacity or for a lower price, used or not.
 HELD = ("commitment", "left_early", "exit_cost", "purchase", "depreciation", "running", "support")

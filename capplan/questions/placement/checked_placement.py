@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.questions.placement.hosting import WORDS
-from capplan.questions.placement.paths import targets
+from capplan.questions.placement.longest_chain import targets
 from capplan.questions.placement.place_tasks import Placement
 from capplan.questions.placement.problem import Problem
 from capplan.questions.placement.proposed_placement import Told

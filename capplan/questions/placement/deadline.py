@@ -7,8 +7,8 @@ import pandas as pd
 
 from capplan.book.assumptions.placement import PlacementAssumptions
 from capplan.questions.placement.goals import LATE, goal_of, least
+from capplan.questions.placement.longest_chain import link_name
 from capplan.questions.placement.methods import Found
-from capplan.questions.placement.paths import link_name
 from capplan.questions.placement.problem import Problem, build, with_node
 from capplan.questions.placement.reading import Faults, read
 from capplan.questions.placement.solve import best_schedule, quick

@@ -9,8 +9,8 @@ from capplan.book.assumptions.placement import PlacementAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.placement.deadline import Deadline, Tables, ask_deadline, shown_deadline
 from capplan.questions.placement.goals import Goal, cost_of, goal_of, transfer_usd
+from capplan.questions.placement.longest_chain import arrivals, binding, critical_chain, link_name, targets
 from capplan.questions.placement.methods import Found, run
-from capplan.questions.placement.paths import arrivals, binding, critical_chain, link_name, targets
 from capplan.questions.placement.problem import Problem, build
 from capplan.questions.placement.solve import Solved, best_schedule
 from capplan.questions.placement.wording import deadline_words, hours_words, when, words_of_links

@@ -8,11 +8,11 @@ import numpy as np
 
 from capplan.optimize.constraints import new_model
 from capplan.questions.placement.goals import Goal, Span
-from capplan.questions.placement.grid import Grid, grid_of, whole_needs
 from capplan.questions.placement.machines import UNKNOWN
 from capplan.questions.placement.methods import free_from
 from capplan.questions.placement.problem import Problem
 from capplan.questions.placement.state import ACCELERATORS, CARD, NO_LINK, Floats
+from capplan.questions.placement.ticks import Grid, grid_of, whole_needs
 
 #: Hours that stand for data that cannot pass.
 NO_WAY = 1e17

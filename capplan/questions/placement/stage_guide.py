@@ -7,7 +7,7 @@ import pandas as pd
 
 from capplan.book.assumptions.training import TrainingAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.serving.memory import model_of, smallest_replica, weight_gib
+from capplan.questions.serving.replica_memory import model_of, smallest_replica, weight_gib
 from capplan.questions.serving.roofline import RESERVE_SHARE, TERA, roofline
 from capplan.questions.training import Shape, chosen_layouts, shape_of
 from capplan.questions.training.offered import machine_of

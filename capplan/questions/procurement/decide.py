@@ -14,7 +14,8 @@ from capplan.questions.procurement.answer_tables import purchase_table
 from capplan.questions.procurement.explain.clashes import feasible, what_must_give
 from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.program.agreement_proof import FULL, Effort, best_plan
-from capplan.questions.procurement.program.first_stage import Model, build_model
+from capplan.questions.procurement.program.first_stage import build_model
+from capplan.questions.procurement.program.purchase_model import Model
 from capplan.questions.procurement.program.second_stage import Recourse, build_recourse
 from capplan.questions.procurement.program.spend_agreements import contract_years
 from capplan.questions.procurement.supply.choices import Choices

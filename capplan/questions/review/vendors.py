@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from capplan.book.scenario import ReviewAssumptions
-from capplan.questions.ledger.tokens import granted_per_minute
+from capplan.questions.ledger.request_prices import granted_per_minute
 from capplan.records import records
 from capplan.text import money
 from capplan.units import quarter_of

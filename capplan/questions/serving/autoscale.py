@@ -8,7 +8,6 @@ import pandas as pd
 
 from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.serving import replay_kernel
 from capplan.questions.serving.service_traffic import SECONDS_PER_HOUR, drawn_arrivals, drawn_services
 from capplan.questions.serving.staffing import allowed_wait, held_seconds
 
@@ -20,7 +19,9 @@ MOST_REQUESTS = 1_500_000
 #: Steps one replay takes at most; longer traces take longer steps, as long as they stay short against a request.
 MOST_STEPS = 20_000_000
 FEWEST_STEPS_PER_SERVICE = 10
-RULES = {"queue": replay_kernel.QUEUE, "shed": replay_kernel.SHED_RULE, "route": replay_kernel.ROUTE_RULE}
+RULES = {"queue": 0, "shed": 1, "route": 2}
+#: The wait of a request that did not start.
+SHED, ROUTED = -1.0, -2.0
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Day:
         step = _step(mean, len(floor))
         waits, paid, serving = self._replayed(arrivals, services, floor, step, reactive, a)
         share = a.small_model_cost_share if small_cost_share is None else small_cost_share
-        routed = float(services[waits == replay_kernel.ROUTED].sum()) / self.slots * self.accelerators * share / SECONDS_PER_HOUR
+        routed = float(services[waits == ROUTED].sum()) / self.slots * self.accelerators * share / SECONDS_PER_HOUR
         hours = self._by_hour(arrivals, waits, paid, serving, step)
         count = max(1, len(arrivals))
         drawn = f"Each request drawn stands for {self.weight} requests on as many fewer slots; waits come out a little too long."
@@ -82,8 +83,8 @@ class Day:
             hours=hours,
             minutes=_minutes(arrivals, paid, serving, step, self.weight),
             slo_share=_met(waits, self.allowed_seconds).sum() / count if len(arrivals) else 1.0,
-            shed_share=float((waits == replay_kernel.SHED).sum()) / count,
-            routed_share=float((waits == replay_kernel.ROUTED).sum()) / count,
+            shed_share=float((waits == SHED).sum()) / count,
+            routed_share=float((waits == ROUTED).sum()) / count,
             accelerator_hours=float(hours["accelerator_hours"].sum()) + routed,
             requests=float(len(arrivals) * self.weight),
             notes=(drawn,) if self.weight > 1 else (),
@@ -107,25 +108,16 @@ class Day:
         self, arrivals: np.ndarray, services: np.ndarray, floor: np.ndarray, step: float, reactive: bool, a: ServingAssumptions
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Run the compiled replay: wait of each request, and replicas paid and serving by step."""
+        from capplan.questions.serving.replay_kernel import Admission, Fleet, Pace, replay_steps
+
         quota, look = _quota(a, self.accelerators), max(1, round(a.autoscale_seconds / step))
-        return replay_kernel.compiled()(
-            arrivals,
-            services,
-            np.minimum(floor, quota),
-            step,
-            int(self.slots),
-            reactive,
-            float(a.headroom_share),
-            int(a.spare_replicas),
-            int(a.warm_replicas) if reactive else 0,
-            quota,
-            round(a.cold_start_seconds / step),
-            look,
-            max(1, math.ceil(a.scale_down_seconds / (look * step))),
-            RULES[a.admission_rule],
-            float(a.admission_wait_seconds),
-            max(float(services.mean()) if len(services) else 1.0, 1e-9),
-        )
+        warm = int(a.warm_replicas) if reactive else 0
+        pace = Pace(step, round(a.cold_start_seconds / step), look, max(1, math.ceil(a.scale_down_seconds / (look * step))))
+        fleet = Fleet(int(self.slots), reactive, float(a.headroom_share), int(a.spare_replicas), warm, quota)
+        mean = max(float(services.mean()) if len(services) else 1.0, 1e-9)
+        admission = Admission(RULES[a.admission_rule], float(a.admission_wait_seconds), mean)
+        waits, paid, serving = replay_steps(arrivals, services, np.minimum(floor, quota), pace, fleet, admission)
+        return waits, paid, serving
 
     def _by_hour(self, arrivals: np.ndarray, waits: np.ndarray, paid: np.ndarray, serving: np.ndarray, step: float) -> pd.DataFrame:
         """Sum a replay up by hours."""
@@ -144,8 +136,8 @@ class Day:
                     "hour": hour,
                     "requests": float((edges[hour + 1] - edges[hour]) * self.weight),
                     "slo_share": float(met[part].sum()) / size if edges[hour + 1] > edges[hour] else 1.0,
-                    "shed_share": float((waits[part] == replay_kernel.SHED).sum()) / size,
-                    "routed_share": float((waits[part] == replay_kernel.ROUTED).sum()) / size,
+                    "shed_share": float((waits[part] == SHED).sum()) / size,
+                    "routed_share": float((waits[part] == ROUTED).sum()) / size,
                     "wait_p95_seconds": float(np.quantile(own, 0.95)) if len(own) else 0.0,
                     "replicas": int(serving_by_hour[hour].max()),
                     "accelerator_hours": float(paid_by_hour[hour].sum() * step / SECONDS_PER_HOUR * self.accelerators),
@@ -214,7 +206,7 @@ def _step(mean_seconds: float, hours: int) -> float:
 
 def _met(waits: np.ndarray, allowed_seconds: float) -> np.ndarray:
     """Tell which requests were answered in time, be it by the smaller model."""
-    return ((waits >= 0) & (waits <= allowed_seconds)) | (waits == replay_kernel.ROUTED)
+    return ((waits >= 0) & (waits <= allowed_seconds)) | (waits == ROUTED)
 
 
 def _minutes(arrivals: np.ndarray, paid: np.ndarray, serving: np.ndarray, step: float, weight: int) -> pd.DataFrame:

@@ -10,8 +10,8 @@ from capplan.questions.serving.autoscale import Replay, drawn_day
 from capplan.questions.serving.hosted import Hosted
 from capplan.questions.serving.latency import Budget, Machine, Wait, latency_budget
 from capplan.questions.serving.levers import Bench, Levers, lever_savings, small_cost_share
-from capplan.questions.serving.memory import model_of
 from capplan.questions.serving.operating_points import targets_of
+from capplan.questions.serving.replica_memory import model_of
 from capplan.questions.serving.request_time import RequestWork
 from capplan.questions.serving.service_traffic import SECONDS_PER_HOUR, busiest_day, minute_rates
 from capplan.questions.serving.size_fleet import staff_fleet

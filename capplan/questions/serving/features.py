@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.questions.serving.learners import CATEGORY, Values
-from capplan.questions.serving.memory import BYTES_PER_WEIGHT
+from capplan.questions.serving.replica_memory import BYTES_PER_WEIGHT
 from capplan.questions.serving.roofline import rows_of
 from capplan.records import word_list
 

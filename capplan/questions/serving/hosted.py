@@ -1,7 +1,5 @@
 """One hosted service: its traffic, the accelerator it runs on, and a fleet in each region."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

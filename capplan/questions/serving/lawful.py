@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from capplan.questions.serving.features import features_of
 from capplan.questions.serving.learners import Values
 from capplan.questions.serving.measured import CURVE, METRICS, TOKENS, interpolate
-from capplan.questions.serving.memory import PARALLEL, cache_format
+from capplan.questions.serving.replica_memory import PARALLEL, cache_format
 from capplan.questions.serving.roofline import roofline
 
 #: In what an accelerator can be better than another.

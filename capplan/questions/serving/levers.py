@@ -8,7 +8,7 @@ import pandas as pd
 
 from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.serving.memory import BYTES_PER_WEIGHT
+from capplan.questions.serving.replica_memory import BYTES_PER_WEIGHT
 from capplan.questions.serving.request_time import RequestWork, phase_seconds, work_share
 from capplan.questions.serving.service_traffic import checked_traffic
 from capplan.questions.serving.staffing import cheapest_point, feasible_points

@@ -1,5 +1,7 @@
 """Operating points: how a service could run on each accelerator, how fast, and on what that rests."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -7,8 +9,8 @@ from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.book.book import reference_tables
 from capplan.errors import CapplanError, nearest
 from capplan.questions.serving.measured import CURVE, METRICS, SAME_TOKENS_SHARE, interpolate, usable_runs
-from capplan.questions.serving.memory import PARALLEL, model_of, replica_memory, smallest_replica
 from capplan.questions.serving.performance import MEASURED_FACTOR, UNFINISHED, band_width, replica_performance, spread_of
+from capplan.questions.serving.replica_memory import PARALLEL, model_of, replica_memory, smallest_replica
 
 #: Number format of weights where neither the service nor a measurement states one.
 UNSTATED_PRECISION = "fp8"
@@ -172,46 +174,27 @@ def _tried(
     required: bool,
 ) -> pd.DataFrame:
     """Try every size of replica and load on the accelerators, as far as the memory reaches."""
-    model = model_of(models, row["served_model"])
-    own = _own_runs(row, serving_runs)
+    model, own = model_of(models, row["served_model"]), _own_runs(row, serving_runs)
     precision = row["precision"] or (own["precision"].mode().iloc[0] if len(own) else UNSTATED_PRECISION)
     length = float(row["input_tokens"]) + float(row["output_tokens"])
-    setups = []
+    kept: dict[str, Any] = {"precision": precision, "cache_precision": a.cache_precision, "reserve_share": a.reserve_memory_share}
+    widths, setups = [count for count in PARALLEL if count <= a.most_accelerators_per_replica], []
     for name in names:
-        machine = machines[machines["accelerator"] == name].iloc[0]
-        engines = (
-            serving_runs.loc[(serving_runs["model"] == row["served_model"]) & (serving_runs["accelerator"] == name), "engine"]
-            if len(serving_runs)
-            else []
-        )
-        for width in (count for count in PARALLEL if count <= a.most_accelerators_per_replica):
-            held = replica_memory(
-                model,
-                float(machine["memory_gib"]),
-                width,
-                length,
-                precision=precision,
-                cache_precision=a.cache_precision,
-                reserve_share=a.reserve_memory_share,
-            )
+        memory = float(machines.loc[machines["accelerator"] == name, "memory_gib"].iloc[0])
+        known = (serving_runs["model"] == row["served_model"]) & (serving_runs["accelerator"] == name) if len(serving_runs) else []
+        engines = sorted(set(serving_runs.loc[known, "engine"] if len(serving_runs) else ())) or [a.serving_engine]
+        for width in widths:
+            room = replica_memory(model, memory, width, length, **kept).concurrency
             setups += [
                 {"accelerator": name, "accelerators": width, "engine": engine, "concurrency": load}
-                for engine in sorted(set(engines)) or [a.serving_engine]
+                for engine in engines
                 for load in LOADS
-                if load <= held.concurrency
+                if load <= room
             ]
     if not setups:
         if required:
             largest = machines[machines["accelerator"].isin(names)].sort_values("memory_gib").iloc[-1]
-            smallest_replica(
-                model,
-                largest,
-                length,
-                precision=precision,
-                cache_precision=a.cache_precision,
-                reserve_share=a.reserve_memory_share,
-                most_accelerators=a.most_accelerators_per_replica,
-            )
+            smallest_replica(model, largest, length, most_accelerators=a.most_accelerators_per_replica, **kept)
         return pd.DataFrame(columns=COLUMNS)
     asked = pd.DataFrame(setups).assign(
         model=row["served_model"],

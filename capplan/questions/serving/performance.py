@@ -8,10 +8,10 @@ import pandas as pd
 from capplan.book.assumptions.performance import PerformanceAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.serving.calibration import TARGETS, Evidence, calibrate, evidence_of, predict, target_of
-from capplan.questions.serving.gate import CORRECTED, ROUNDING, floors, hold
+from capplan.questions.serving.chip_limits import CORRECTED, ROUNDING, floors, hold
 from capplan.questions.serving.lawful import CALIBRATED, MODELLED, Ladder, beside_measured, ladder_of, no_better
 from capplan.questions.serving.measured import METRICS, TOKENS, interpolate, usable_runs
-from capplan.questions.serving.memory import BYTES_PER_GIB, BYTES_PER_WEIGHT
+from capplan.questions.serving.replica_memory import BYTES_PER_GIB, BYTES_PER_WEIGHT
 from capplan.questions.serving.roofline import complete, roofline, rows_of
 
 #: Measured latency over the roofline's, middle and factor to the ends of a band of nine in ten: a judgement after looking at 3,669 public

@@ -1,6 +1,7 @@
 """Waiting: how long requests wait for one of many servers, and how many servers keep the wait short."""
 
 import math
+from dataclasses import dataclass
 
 from capplan.errors import CapplanError
 
@@ -123,11 +124,30 @@ def _check(load: float, servers: int) -> None:
         raise CapplanError(f"a load of {load:g} erlangs on {servers} servers makes no sense; both must be numbers from 0 on")
 
 
-def check_target(allowed_seconds: float, share: float, highest_utilisation: float) -> None:
-    """Refuse a target that cannot be one."""
-    if not 0 < highest_utilisation <= 1:
-        raise CapplanError(f"highest utilisation is {highest_utilisation:g}; it must lie above 0 and at most at 1, so 85 % is 0.85")
-    if not 0 <= share < 1:
-        raise CapplanError(f"the share of requests within the target is {share:g}; it lies between 0 and 1, so 95 % is 0.95")
-    if allowed_seconds < 0:
-        raise CapplanError(f"the wait allowed is {allowed_seconds:g} s; nothing is left of the latency target for waiting")
+@dataclass(frozen=True)
+class Target:
+    """What waiting must keep to.
+
+    Args:
+        allowed_seconds: Longest wait that is allowed.
+        share: Share of requests that must wait no longer, 0 to 1.
+        highest_utilisation: No more than this share of the servers is busy on average.
+
+    Raises:
+        CapplanError: For what cannot be a target.
+    """
+
+    allowed_seconds: float
+    share: float
+    highest_utilisation: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse a target that cannot be one."""
+        if not 0 < self.highest_utilisation <= 1:
+            raise CapplanError(
+                f"highest utilisation is {self.highest_utilisation:g}; it must lie above 0 and at most at 1, so 85 % is 0.85"
+            )
+        if not 0 <= self.share < 1:
+            raise CapplanError(f"the share of requests within the target is {self.share:g}; it lies between 0 and 1, so 95 % is 0.95")
+        if self.allowed_seconds < 0:
+            raise CapplanError(f"the wait allowed is {self.allowed_seconds:g} s; nothing is left of the latency target for waiting")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from capplan.errors import CapplanError, nearest
-from capplan.questions.serving.memory import BYTES_PER_WEIGHT, cache_bytes_per_token, cache_format
+from capplan.questions.serving.replica_memory import BYTES_PER_WEIGHT, cache_bytes_per_token, cache_format
 from capplan.questions.serving.roofline import peak_rate
 
 GIGA = 1e9

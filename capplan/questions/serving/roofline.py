@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.errors import CapplanError, nearest
-from capplan.questions.serving.memory import BYTES_PER_GIB, BYTES_PER_WEIGHT, cache_bytes_per_token, cache_format
+from capplan.questions.serving.replica_memory import BYTES_PER_GIB, BYTES_PER_WEIGHT, cache_bytes_per_token, cache_format
 
 #: What a measurement and a question have in common: how a model is served, and under which load.
 SETUP = ("model", "accelerator", "accelerators", "engine", "precision", "input_tokens", "output_tokens", "concurrency")

@@ -7,7 +7,7 @@ import pandas as pd
 
 from capplan.book.assumptions.serving import ServingAssumptions
 from capplan.errors import CapplanError
-from capplan.questions.serving.queueing import check_target, peakedness, spread_factor
+from capplan.questions.serving.queueing import Target, peakedness, spread_factor
 from capplan.questions.serving.service_traffic import SECONDS_PER_HOUR
 from capplan.records import records
 
@@ -156,26 +156,16 @@ def replicas_for(requests: np.ndarray, slots: int, held_seconds: float, allowed_
     needed = fewest_servers(
         loads,
         held_seconds,
-        allowed_seconds,
-        a.target_share,
+        Target(allowed_seconds, a.target_share, 1 - a.headroom_share),
         arrival_cv2=a.arrival_cv2,
         service_cv2=a.service_cv2,
-        highest_utilisation=1 - a.headroom_share,
         step=slots,
     )
     return np.where(requests > 0, needed // slots + a.spare_replicas, 0)
 
 
 def fewest_servers(
-    loads: np.ndarray,
-    service_seconds: float,
-    allowed_seconds: float,
-    share: float,
-    *,
-    arrival_cv2: float = 1.0,
-    service_cv2: float = 1.0,
-    highest_utilisation: float = 1.0,
-    step: int = 1,
+    loads: np.ndarray, service_seconds: float, target: Target, *, arrival_cv2: float = 1.0, service_cv2: float = 1.0, step: int = 1
 ) -> np.ndarray:
     """Say how many servers keep the wait of a share of requests within what is allowed, for all hours of a traffic at once.
 
@@ -183,30 +173,27 @@ def fewest_servers(
 
     Args:
         loads: Offered loads, erlangs.
-        allowed_seconds, share: Longest wait that is allowed, and the share of requests that must wait no longer, 0 to 1.
         arrival_cv2, service_cv2: Squared coefficients of variation of arrivals and service.
-        highest_utilisation: Servers are added until no more than this share of them is busy on average.
         step: Servers come in packs of this size (slots of one replica).
 
     Returns:
         ndarray of int: The fewest servers for each load, multiples of `step`; 0 without load.
 
     Raises:
-        CapplanError: If a load is negative, a share is no share, or the wait allowed is negative.
+        CapplanError: If a load is negative.
 
     Examples:
-        >>> fewest_servers(np.array([0.0, 10.0]), 180, 20, 0.8, highest_utilisation=0.85).tolist()
+        >>> fewest_servers(np.array([0.0, 10.0]), 180, Target(20, 0.8, 0.85)).tolist()
         [0, 14]
     """
     loads = np.asarray(loads, dtype=float)
-    check_target(allowed_seconds, share, highest_utilisation)
     for load in loads[~((loads >= 0) & np.isfinite(loads))]:
         raise CapplanError(f"a load of {load:g} erlangs makes no sense; it must be a number from 0 on")
 
     def enough(packs: np.ndarray) -> np.ndarray:
         servers = packs * float(step)
-        late = late_shares(loads, servers, service_seconds, allowed_seconds, arrival_cv2, service_cv2)
-        return (servers > loads) & (loads <= servers * highest_utilisation * (1 + 1e-12)) & (late <= 1 - share)
+        late = late_shares(loads, servers, service_seconds, target.allowed_seconds, arrival_cv2, service_cv2)
+        return (servers > loads) & (loads <= servers * target.highest_utilisation * (1 + 1e-12)) & (late <= 1 - target.share)
 
     low = np.maximum(1, np.floor(loads / step))
     high = low.copy()

@@ -9,7 +9,7 @@ from capplan.book.assumptions.split import SplitAssumptions
 from capplan.book.policies import policy_named
 from capplan.errors import CapplanError
 from capplan.questions.cluster import Schedule, resized, simulate_cluster
-from capplan.questions.cluster.arrays import prepare
+from capplan.questions.cluster.arrays import arrivals, prepare
 from capplan.questions.cluster.capacity import nine_of_ten
 from capplan.questions.cluster.reading import checked_jobs, checked_nodes
 from capplan.questions.cluster.simulate_cluster import queue_seconds, run_events
@@ -63,7 +63,8 @@ class Case:
         """Return the wait that nine of ten jobs do not exceed, all of it counted, in seconds; infinite where a job never ends."""
         nodes, rules, changes = self._stage(fleet, arrangement, a)
         try:
-            prepared = prepare(self.jobs, nodes, policy_named(a.training_policy), rules, speeds=self.speeds, changes=changes)
+            policy = policy_named(a.training_policy)
+            prepared = prepare(arrivals(self.jobs, nodes, policy, rules, self.speeds), nodes, policy, rules, changes=changes)
             state = run_events(prepared)
         except CapplanError:
             return np.inf

@@ -169,17 +169,29 @@ def state_bytes(parameters: Any, precision: str, data: Any = 1, stage: Any = 0) 
     return weights[()], gradients[()], optimisers[()]
 
 
-def activation_bytes(
-    shape: Shape,
-    sequence_length: int,
-    micro_batch: int,
-    recompute: Recompute,
-    tensor: Any = 1,
-    pipeline: Any = 1,
-    micro_batches: Any = np.inf,
-    context: Any = 1,
-    interleaved: Any = 1,
-) -> Any:
+@dataclass(frozen=True)
+class Degrees:
+    """How a model is laid out over accelerators, one layout or an array of them."""
+
+    tensor: Any = 1  #: t, accelerators that share each layer.
+    pipeline: Any = 1  #: p, stages of the pipeline.
+    context: Any = 1  #: c, accelerators that share a sequence.
+    expert: Any = 1  #: e, accelerators that the experts of a layer are spread over.
+    interleaved: Any = 1  #: v, parts of the model that a stage holds.
+    data: Any = 1  #: d, copies of the model.
+    stage: Any = 0  #: ZeRO stage: what the copies share.
+    micro_batches: Any = np.inf  #: m, micro-batches that a step sends through a pipeline.
+
+    @property
+    def used(self) -> Any:
+        """Accelerators that are used."""
+        return self.data * self.tensor * self.pipeline * self.context
+
+
+ONE_ACCELERATOR = Degrees()
+
+
+def activation_bytes(shape: Shape, sequence_length: int, micro_batch: int, recompute: Recompute, degrees: Degrees = ONE_ACCELERATOR) -> Any:
     r"""Say what activations take on one accelerator of the first pipeline stage.
 
     .. math:: A = \frac{L}{p}\min\left(p\left(1 + \frac{p - 1}{p\,v}[v > 1]\right), m\right)
@@ -192,22 +204,22 @@ def activation_bytes(
         shape (L, h, a, V):
         sequence_length, micro_batch (s, b):
         recompute: none, selective (attention), full.
-        tensor, pipeline, micro_batches, context, interleaved (t, p, m, c, v): Degrees of parallelism, micro-batches that a step sends
-            through a pipeline, accelerators that share a sequence, and parts of the model that a stage holds.
+        degrees (t, p, c, v, m):
 
     Source: V. Korthikanti et al., Reducing activation recomputation in large transformer models, 2022, equations 1 to 6.
 
     Examples:
     >>> gpt3 = Shape(175e9, 175e9, 96, 12288, 96, 51200, 12288)
-    >>> round(float(1 - activation_bytes(gpt3, 2048, 1, "selective", pipeline=8) / activation_bytes(gpt3, 2048, 1, "none", pipeline=8)), 2)
+    >>> need = {again: activation_bytes(gpt3, 2048, 1, again, Degrees(pipeline=8)) for again in ("selective", "none")}
+    >>> round(float(1 - need["selective"] / need["none"]), 2)
     0.7
     """
-    shared = np.asarray(tensor, dtype=float) * np.asarray(context, dtype=float)
+    shared = np.asarray(degrees.tensor, dtype=float) * np.asarray(degrees.context, dtype=float)
     tokens = sequence_length * micro_batch / shared
     scores = SCORE_BYTES * shape.heads * sequence_length if recompute == "none" else 0.0
-    stages, parts = np.asarray(pipeline, dtype=float), np.asarray(interleaved, dtype=float)
+    stages, parts = np.asarray(degrees.pipeline, dtype=float), np.asarray(degrees.interleaved, dtype=float)
     waiting = np.where(parts > 1, stages + (stages - 1) / parts, stages)
-    in_flight = np.minimum(waiting, micro_batches) * shape.layers / stages
+    in_flight = np.minimum(waiting, degrees.micro_batches) * shape.layers / stages
     layer = tokens * (shape.token_values + scores)
     held = in_flight * tokens * shape.width * INPUT_BYTES + layer if recompute == "full" else in_flight * layer
     output = np.where(stages == 1, LOGIT_BYTES * tokens * (shape.width + shape.vocabulary), 0.0)

@@ -1,7 +1,5 @@
 """One training run: what it is, how much work, and how long it has."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +12,7 @@ from capplan.questions.training.architecture import Shape, shape_of
 from capplan.questions.training.flops import EXA, check_tokens, operations_per_token
 from capplan.questions.training.layout import operations_counted
 from capplan.questions.training.offered import PEAKS, TrainingTables
-from capplan.questions.training.rates import Published, published_rates
+from capplan.questions.training.speed_by_count import Published, published_rates
 
 DAY = pd.Timedelta(days=1)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.assumptions.training import TrainingAssumptions
-from capplan.questions.training.architecture import GIB, Shape, activation_bytes, parameter_bytes, state_bytes
+from capplan.questions.training.architecture import GIB, Degrees, Shape, activation_bytes, parameter_bytes, state_bytes
 from capplan.questions.training.flops import TERA, Recompute, checked_counts, operations_per_token
 from capplan.questions.training.speed import OLDER_SOFTWARE, Chip, seconds_per_token
 
@@ -164,11 +164,8 @@ def _searched(
     return possible, {name: np.concatenate([columns[name] for _, columns in parts]) for name in parts[0][1]}
 
 
-def _evaluated(
-    shape: Shape, precision: str, machine: Machine, counts: Any, a: TrainingAssumptions, recompute: Recompute
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Work out every layout (row) on every count (column); which of them are possible; and what `layouts` says of each."""
-    n = checked_counts(counts)
+def _laid_out(shape: Shape, machine: Machine, n: np.ndarray, a: TrainingAssumptions) -> tuple[np.ndarray, np.ndarray, Degrees, float]:
+    """Lay every kind of layout (row) out on every count (column): rung, which of them are possible, their degrees, sequences in a step."""
     kinds = _kinds(shape, machine, a)
     names = np.array([kind.rung for kind in kinds])
     t, p, c, e, v = (
@@ -184,39 +181,39 @@ def _evaluated(
         (data >= 1) & (data <= most) & ((names == "one_device")[:, None] == (n == 1)[None, :]) & (np.clip(data, 1, most) * t * c >= e)
     )
     d = np.clip(data, 1, most)
-    m = np.maximum(sequences / (d * a.micro_batch_sequences), 1.0)
-    used = d * t * p * c
-    # The fullest stage decides; layers may not divide evenly.
-    fullest = np.ceil(shape.layers / p) / (shape.layers / p)
-    held = _held(shape, t, p, e) * fullest
-    weight, gradient, optimiser = _state(shape, precision, t, p, c, e, d, stage, fullest)
-    activation = activation_bytes(shape, a.sequence_length, a.micro_batch_sequences, recompute, t, p, m, c, v) * fullest
-    memory = (weight + gradient + optimiser + activation) / GIB
-    bubble = bubble_share(p, m, v)
-    degrees = {"used": used, "tensor": t, "pipeline": p, "context": c, "expert": e, "data": d, "stage": stage, "micro_batches": m}
+    return names, possible, Degrees(t, p, c, e, v, d, stage, np.maximum(sequences / (d * a.micro_batch_sequences), 1.0)), sequences
 
+
+def _evaluated(
+    shape: Shape, precision: str, machine: Machine, counts: Any, a: TrainingAssumptions, recompute: Recompute
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Work out every layout (row) on every count (column); which of them are possible; and what `layouts` says of each."""
+    n = checked_counts(counts)
+    names, possible, laid, sequences = _laid_out(shape, machine, n, a)
+    # The fullest stage decides; layers may not divide evenly.
+    fullest = np.ceil(shape.layers / laid.pipeline) / (shape.layers / laid.pipeline)
+    weight, gradient, optimiser = _state(shape, precision, laid, fullest)
+    activation = activation_bytes(shape, a.sequence_length, a.micro_batch_sequences, recompute, laid) * fullest
+    memory = (weight + gradient + optimiser + activation) / GIB
+    bubble = bubble_share(laid.pipeline, laid.micro_batches, laid.interleaved)
     each = operations_counted(shape, a)
-    degrees |= {"bubble": bubble / (1 - bubble), "held": held, "again": recompute}
+    degrees = {**vars(laid), "used": laid.used, "bubble": bubble / (1 - bubble), "held": _held(shape, laid) * fullest, "again": recompute}
     compute = _compute_seconds(shape, precision, machine, a, degrees, sequences) * fullest
     network_bytes, link_bytes = _traffic(shape, precision, machine, a, degrees)
     network = network_bytes / (machine.network_gbps * GIGA / BITS)
     link_rate = machine.link_gbps * GIGA / 2 if machine.link_gbps else machine.network_gbps * GIGA / BITS
     link = link_bytes / link_rate
     slowest = np.maximum(np.maximum(compute, network), link)
-    kept = used / n[None, :] * (1 - bubble) / fullest * compute / slowest
+    kept = laid.used / n[None, :] * (1 - bubble) / fullest * compute / slowest
+    whole = {name: getattr(laid, name).astype(int) for name in ("tensor", "pipeline", "interleaved", "context", "expert", "data")}
     columns = {
         "accelerators": n[None, :].astype(int),
         "rung": names[:, None],
         "recompute": np.array(recompute, dtype=object),
-        "tensor": t.astype(int),
-        "pipeline": p.astype(int),
-        "interleaved": v.astype(int),
-        "context": c.astype(int),
-        "expert": e.astype(int),
-        "data": d.astype(int),
-        "stage": stage,
-        "used_accelerators": used.astype(int),
-        "micro_batches": m,
+        **whole,
+        "stage": laid.stage,
+        "used_accelerators": laid.used.astype(int),
+        "micro_batches": laid.micro_batches,
         "bubble_share": bubble,
         "weights_gib": weight / GIB,
         "gradients_gib": gradient / GIB,
@@ -232,7 +229,7 @@ def _evaluated(
         "needed_network_gbps": network_bytes * BITS / GIGA / compute,
         "needed_link_gbps": 2 * link_bytes / GIGA / compute,
     }
-    return possible, {name: np.broadcast_to(values, d.shape) for name, values in columns.items()}
+    return possible, {name: np.broadcast_to(values, laid.data.shape) for name, values in columns.items()}
 
 
 def operations_counted(shape: Shape, a: TrainingAssumptions, recompute: Recompute | None = None) -> float:
@@ -297,19 +294,20 @@ def _compute_seconds(
     return seconds_per_token(work, of_chip, degrees) * tokens / used * slower / lost**doublings
 
 
-def _held(shape: Shape, t: Any, p: Any, e: Any) -> Any:
+def _held(shape: Shape, laid: Degrees) -> Any:
     """Return the parameters that an accelerator works with: its part of the dense ones, and of the experts."""
-    return (shape.parameters - shape.expert_parameters) / (t * p) + shape.expert_parameters / (np.maximum(e, t) * p)
+    t, p = laid.tensor, laid.pipeline
+    return (shape.parameters - shape.expert_parameters) / (t * p) + shape.expert_parameters / (np.maximum(laid.expert, t) * p)
 
 
-def _state(shape: Shape, precision: str, t: Any, p: Any, c: Any, e: Any, d: Any, stage: Any, fullest: Any) -> tuple[Any, Any, Any]:
+def _state(shape: Shape, precision: str, laid: Degrees, fullest: Any) -> tuple[Any, Any, Any]:
     """Return the bytes of weights, gradients and optimiser of an accelerator: dense shared by all copies, experts by their group."""
-    experts = shape.expert_parameters
-    dense = state_bytes((shape.parameters - experts) / (t * p) * fullest, precision, d * c, stage)
+    experts, t, p, e, copies = shape.expert_parameters, laid.tensor, laid.pipeline, laid.expert, laid.data * laid.context
+    dense = state_bytes((shape.parameters - experts) / (t * p) * fullest, precision, copies, laid.stage)
     if not experts:
         return dense
     spread = np.maximum(e, t)
-    routed = state_bytes(experts / (spread * p) * fullest, precision, np.maximum(1.0, d * c * t / spread), stage)
+    routed = state_bytes(experts / (spread * p) * fullest, precision, np.maximum(1.0, copies * t / spread), laid.stage)
     return tuple(one + other for one, other in zip(dense, routed, strict=True))
 
 

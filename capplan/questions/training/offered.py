@@ -1,7 +1,5 @@
 """Machines on offer for a training run: what each is, what an hour of it costs, and how much of it is progress."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

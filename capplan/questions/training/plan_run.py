@@ -13,7 +13,7 @@ from capplan.questions.training.flops import EXA, TERA, checked_counts
 from capplan.questions.training.job import Job, job_of
 from capplan.questions.training.layout import Machine, chosen_layouts, layouts
 from capplan.questions.training.offered import Offers, TrainingTables, machine_of, machine_table, offers_by_machine
-from capplan.questions.training.rates import Rates, rates_of
+from capplan.questions.training.speed_by_count import Rates, rates_of
 from capplan.records import records, word_list
 from capplan.units import HOURS_PER_AVERAGE_MONTH
 

@@ -10,7 +10,7 @@ from capplan.book.assumptions.training import TrainingAssumptions
 from capplan.errors import CapplanError, nearest
 from capplan.questions.training.flops import operations_per_token
 from capplan.questions.training.job import DAY, Job, job_of
-from capplan.questions.training.ladder import ladder
+from capplan.questions.training.layout_verdicts import ladder
 from capplan.questions.training.offered import TrainingTables, machine_table
 from capplan.questions.training.plan_run import curve_of, plan_run
 from capplan.questions.training.storage import checkpoint_gib, run_storage

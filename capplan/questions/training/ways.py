@@ -64,45 +64,25 @@ def compare_ways(
     small = weight * shape.parameters + (weight + gradient + optimiser) * adapters
     tuned = a.adaptation_tokens * a.adaptation_runs / EXA
     served, called = a.own_usd_per_million_tokens * a.monthly_million_tokens, a.api_usd_per_million_tokens * a.monthly_million_tokens
+    everything, base = (shape.parameters, full + activation), "A good open model, and"
     plan = [
+        ("train_from_scratch", *everything, scratch_exaflop, served, "Data, people and evaluation for a whole training; full control."),
+        ("fine_tune", *everything, each * tuned, served, f"{base} enough data to move all its weights."),
         (
-            "train_from_scratch",
-            shape.parameters,
-            full + activation,
-            scratch_exaflop,
-            served,
-            "Data, people and evaluation for a whole training; full control.",
-        ),
-        (
-            "fine_tune",
-            shape.parameters,
-            full + activation,
-            each * tuned,
-            served,
-            "A good open model, and enough data to move all its weights.",
-        ),
-        (
-            "adapters",
-            adapters,
-            small + activation,
-            each * ADAPTER_OPERATIONS / 6 * tuned,
-            served,
-            "A good open model, and a task near what it can do; one base serves many adapters.",
+            *("adapters", adapters, small + activation, each * ADAPTER_OPERATIONS / 6 * tuned, served),
+            f"{base} a task near what it can do; one base serves many adapters.",
         ),
         ("call_an_api", 0.0, 0.0, 0.0, called, "Data may leave the house, and the provider's model does the job as it is."),
     ]
+    saved = a.api_usd_per_million_tokens - a.own_usd_per_million_tokens
+    spread = a.monthly_million_tokens * a.decision_months
     rows = []
     for way, trained, held, work, monthly, needs in plan:
         hours = work * EXA / (tflops_per_accelerator * TERA * 3600)
         once = run_usd(hours, usd_per_accelerator_hour)
-        margin = (
-            (called - monthly) / a.monthly_million_tokens
-            if a.monthly_million_tokens
-            else a.api_usd_per_million_tokens - a.own_usd_per_million_tokens
-        )
+        margin = (called - monthly) / a.monthly_million_tokens if a.monthly_million_tokens else saved
         volume = once / a.decision_months / margin if margin > 0 else (0.0 if once == 0 and way == "call_an_api" else np.inf)
         total = once + monthly * a.decision_months
-        spread = a.monthly_million_tokens * a.decision_months
         rows.append(
             {
                 "way": way,

@@ -4,8 +4,6 @@ Every rule of the grammar has its method here; what a rule says is looked up in 
 back with what could be meant.
 """
 
-from __future__ import annotations
-
 import calendar
 import datetime as dt
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Prices, quotes, contracts, budgets and limits."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Latency, model APIs, and the placement of tasks, new ones included."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reasons of the plan, reports, and assumptions by their names."""
 
-from __future__ import annotations
-
 import re
 
 from capplan.answers.ask.meaning.base import Base, Found, UnclearError, first, has, words_of

@@ -1,7 +1,5 @@
 """Demand, training runs and events: how much work, when, and how sure."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from dataclasses import dataclass, replace

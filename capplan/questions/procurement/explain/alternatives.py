@@ -19,8 +19,9 @@ from capplan.questions.procurement.decide import Decided
 from capplan.questions.procurement.explain.dispatch import Court
 from capplan.questions.procurement.program.agreement_proof import best_plan, row_prices
 from capplan.questions.procurement.program.budget_proof import solve_within_budgets
-from capplan.questions.procurement.program.first_stage import Model, need_accelerators
+from capplan.questions.procurement.program.first_stage import need_accelerators
 from capplan.questions.procurement.program.limit_scope import named_in
+from capplan.questions.procurement.program.purchase_model import Model
 from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.departures import DEPARTURE

@@ -17,8 +17,8 @@ from capplan.questions.procurement.explain.leaving import departure_table
 from capplan.questions.procurement.explain.proposed import Matched, match_rows
 from capplan.questions.procurement.first_answer import tabulated
 from capplan.questions.procurement.program.agreement_proof import best_plan
-from capplan.questions.procurement.program.first_stage import Model
 from capplan.questions.procurement.program.limit_scope import named_in
+from capplan.questions.procurement.program.purchase_model import Model
 from capplan.records import word_list
 from capplan.text import counted, listed
 

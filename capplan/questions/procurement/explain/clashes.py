@@ -12,8 +12,8 @@ from capplan.optimize.infeasible import WRITTEN_OUT_COLUMNS, Change, explain_inf
 from capplan.optimize.mean_program import mean_program
 from capplan.optimize.program import ExpectedRow
 from capplan.optimize.solver import InfeasibleError, arrays, solve_arrays
-from capplan.questions.procurement.program.first_stage import Model
 from capplan.questions.procurement.program.limit_scope import named_in
+from capplan.questions.procurement.program.purchase_model import Model
 from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.work.load import Work
 

@@ -12,7 +12,7 @@ from capplan.optimize.program import Solution, TwoStage, expected_excess
 from capplan.optimize.solver import InfeasibleError
 from capplan.optimize.two_stage import solve_two_stage
 from capplan.questions.procurement.answer_tables import purchase_table
-from capplan.questions.procurement.program.first_stage import Model
+from capplan.questions.procurement.program.purchase_model import Model
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.work.load import Work
 

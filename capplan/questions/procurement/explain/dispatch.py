@@ -12,7 +12,7 @@ from capplan.optimize.coupled import CoupledEvaluator
 from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.program import Solution, TwoStage, blended_cost, shifts
 from capplan.questions.procurement.program.agreement_proof import paid
-from capplan.questions.procurement.program.first_stage import Model
+from capplan.questions.procurement.program.purchase_model import Model
 
 
 def judge(program: TwoStage, solution: Solution, a: ProcurementAssumptions) -> Evaluator:

@@ -8,7 +8,7 @@ import pandas as pd
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.program import Solution, point_costs
 from capplan.questions.procurement.program.budget_proof import solve_within_budgets
-from capplan.questions.procurement.program.first_stage import Model
+from capplan.questions.procurement.program.purchase_model import Model
 from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.text import counted, money

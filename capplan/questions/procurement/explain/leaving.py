@@ -7,7 +7,7 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.evaluation import Evaluator
 from capplan.optimize.program import Solution
 from capplan.questions.procurement.explain.dispatch import risk_weighted
-from capplan.questions.procurement.program.first_stage import Model
+from capplan.questions.procurement.program.purchase_model import Model
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.departures import DEPARTURE, EXCHANGE, LEAVE
 from capplan.records import records

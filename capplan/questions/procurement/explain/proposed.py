@@ -12,8 +12,8 @@ from capplan.book.proposed import WHERE, fault_in, rows_of
 from capplan.contract_kinds import USAGE_TERMS
 from capplan.errors import BookError, Fault, suggestion
 from capplan.questions.procurement.decide import Stated
-from capplan.questions.procurement.supply.sites import site_ends
-from capplan.questions.procurement.supply.starts import Hindrance, hindrances, window_of
+from capplan.questions.procurement.supply.site_power import site_ends
+from capplan.questions.procurement.supply.starts_and_signing import Hindrance, hindrances, window_of
 from capplan.records import records
 from capplan.text import counted, price
 from capplan.units import quarter_of, quarter_start

@@ -16,11 +16,11 @@ from capplan.questions.procurement.explain.endings import other_endings
 from capplan.questions.procurement.explain.leaving import departure_notes, departure_table
 from capplan.questions.procurement.explain.sentences import within
 from capplan.questions.procurement.explain.whole_lots import Neighbours, limits_in_lots, rejected_offers
-from capplan.questions.procurement.program.first_stage import Model
+from capplan.questions.procurement.program.purchase_model import Model
 from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.program.spend_agreements import agreement_table
 from capplan.questions.procurement.supply.choices import Choices
-from capplan.questions.procurement.work.scarcity import scarcity_notes
+from capplan.questions.procurement.work.spot_scarcity import scarcity_notes
 from capplan.records import records
 from capplan.text import counted, money
 

@@ -11,7 +11,7 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.program import Solution
 from capplan.questions.procurement.explain.alternatives import Excess, stretched
 from capplan.questions.procurement.explain.dispatch import Court, lifted, risk_weighted
-from capplan.questions.procurement.program.first_stage import Model
+from capplan.questions.procurement.program.purchase_model import Model
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.departures import DEPARTURE
 from capplan.units import quarter_of

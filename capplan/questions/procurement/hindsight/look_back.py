@@ -7,7 +7,7 @@ from capplan.errors import CapplanError
 from capplan.questions.portfolio import PoolTables, recommend_now
 from capplan.questions.pricing import price_hours
 from capplan.questions.procurement.problem import Problem
-from capplan.questions.procurement.program.first_stage import Model
+from capplan.questions.procurement.program.purchase_model import Model
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.market import Market
 from capplan.questions.procurement.work.load import Work

@@ -16,7 +16,7 @@ from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost
 from capplan.optimize.solver import InfeasibleError, UnboundedError
 from capplan.optimize.two_stage import Warm, solve_two_stage
 from capplan.questions.procurement.program.budget_proof import EXACT_COLUMNS, solve_within_budgets
-from capplan.questions.procurement.program.first_stage import Model
+from capplan.questions.procurement.program.purchase_model import Model
 
 #: Share of the gap that a step of the prices aims at.
 STEP_SHARE = 0.3

@@ -1,9 +1,7 @@
 """The first stage as a readable PuLP model, joined with the recourse to a two-stage program."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,104 +10,24 @@ from scipy import sparse
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import CapplanError
-from capplan.optimize.solver import arrays
+from capplan.optimize.solver import Arrays, arrays
 from capplan.optimize.two_stage import ExpectedRow, TwoStage
 from capplan.questions.procurement.program.leaving import departure_rules
-from capplan.questions.procurement.program.limit_rows import limit_rows
+from capplan.questions.procurement.program.limit_rows import LimitRows, limit_rows
 from capplan.questions.procurement.program.limit_scope import stated
-from capplan.questions.procurement.program.other_decisions import Extra, technology_of
+from capplan.questions.procurement.program.other_decisions import Columns, Extra, technology_of
+from capplan.questions.procurement.program.purchase_model import Model
 from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.program.spend_agreements import Year, agreement_rows, agreement_rules, discounted, most_rented, pledges
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.departures import DEPARTURE
 from capplan.questions.procurement.supply.market import Market
-from capplan.questions.procurement.supply.sites import PaidPower
+from capplan.questions.procurement.supply.site_power import PaidPower
 from capplan.questions.procurement.work.deferral import deferrals
 from capplan.questions.procurement.work.load import Work
 from capplan.questions.procurement.work.spans import YEAR
 from capplan.questions.procurement.work.timeline import years_after
 from capplan.records import records
-
-#: A rule between decisions is kept up to this share of its bound.
-KEPT_SHARE = 1e-6
-
-
-@dataclass(frozen=True)
-class Model:
-    """A purchase problem, ready to solve."""
-
-    problem: Any  #: The first stage in PuLP, with readable names; an infeasible one is explained by it.
-    program: TwoStage  #: The two-stage program.
-    position: np.ndarray  #: (n,): Column of each choice in the program.
-    rows: pd.DataFrame  #: One row a limit of the first stage: row (in the program), limit_id, kind, quarter, limit.
-    budgets: pd.DataFrame  #: One row an expected row of the program: limit_id, kind, quarter, limit, soft.
-    years: tuple[Year, ...]  #: Contract years of spend agreements.
-    #: spend_rows, unspent (years,): Row and column of the program that hold what is spent, and what is left, in each of them.
-    spend_rows: np.ndarray
-    unspent: np.ndarray
-    pledged: np.ndarray  #: (years, n): What each column of the program counts as planned spend by the hour in each of them.
-    agreed: tuple[ExpectedRow, ...]  #: The same years as rows on expected use: what is signed, bought, rented by the hour and left adds up.
-    drawn: np.ndarray  #: ((r,) bool): Recourse columns that draw on planned spend by the hour.
-    #: deferred, deferred_columns: Work that can be put off, and the program's column of each.
-    deferred: tuple[Extra, ...]
-    deferred_columns: np.ndarray
-    #: power, power_columns: Power that is paid for and free, and the program's column of what machines bought take of it.
-    power: PaidPower
-    power_columns: np.ndarray
-    notes: tuple[str, ...]  #: What was left out or assumed.
-
-    def lots(self, x: np.ndarray) -> np.ndarray:
-        """Return the lots of each choice in a first stage."""
-        return np.asarray(x)[self.position]
-
-    def counting(self, usd: np.ndarray) -> Model:
-        """Return the model in which so much spend by the hour, (years,), counts in each contract year, not what is planned by the hour."""
-        b, upper = self.program.b.copy(), self.program.upper.copy()
-        b[self.spend_rows] = np.array([year.open_usd for year in self.years]) - usd
-        upper[np.flatnonzero(self.pledged.any(axis=0))] = 0.0
-        return replace(self, program=replace(self.program, b=b, upper=upper))
-
-    def whole(self) -> TwoStage:
-        """Return the program in which whatever a plan is expected to rent by the hour counts, and none of it is planned."""
-        program, upper = self.program, self.program.upper.copy()
-        upper[np.flatnonzero(self.pledged.any(axis=0))] = 0.0
-        kept = np.setdiff1d(np.arange(len(program.b)), self.spend_rows)
-        counted = [replace(row, g=np.where(self.drawn, 0.0, row.g)) for row in self.agreed]
-        return replace(
-            program, A=program.A[kept], b=program.b[kept], sense=program.sense[kept], upper=upper, expected=(*program.expected, *counted)
-        )
-
-    def settled(self, x: np.ndarray, left_usd: np.ndarray) -> np.ndarray:
-        """Return a first stage without planned spend by the hour, which pays what is left of each contract year, (years,)."""
-        x = np.asarray(x, dtype=float).copy()
-        x[np.flatnonzero(self.pledged.any(axis=0))] = 0.0
-        x[self.unspent] = left_usd
-        return x
-
-    @property
-    def soft(self) -> np.ndarray:
-        """Which budgets may be broken at a price."""
-        return self.budgets["soft"].to_numpy(bool)
-
-    def first_stage(self, lots: np.ndarray) -> np.ndarray:
-        """Return a first stage that buys given lots: on-off variables and paid power follow; it pays for no budget or agreement."""
-        x = np.zeros(len(self.program.c))
-        x[self.position], x[self.power_columns] = lots, self.power.taken(lots)
-        for j, (low, own) in self._followers().items():
-            x[j] = float(x[own] > 0) if low else 0.0
-        return x
-
-    def broken_rules(self, x: np.ndarray) -> dict[int, float]:
-        """Return the rows of rules between decisions, neither limits nor agreements, that a first stage breaks, and by how much."""
-        program, used = self.program, self.program.A @ x
-        over = np.where(program.sense == "<", used - program.b, np.where(program.sense == ">", program.b - used, abs(used - program.b)))
-        over[[*self.rows["row"].astype(int), *self.spend_rows]] = 0.0
-        return {i: float(over[i]) for i in np.flatnonzero(over > KEPT_SHARE * np.maximum(abs(program.b), 1.0)).tolist()}
-
-    def _followers(self) -> dict[int, tuple[bool, int]]:
-        """Map each on-off variable to the choice it follows."""
-        index = {str(variable): j for j, variable in enumerate(self.problem.variables())}
-        return {index[f"any_{name}"]: (True, j) for name, j in index.items() if f"any_{name}" in index}
 
 
 def need_accelerators(work: Work) -> np.ndarray:
@@ -118,6 +36,32 @@ def need_accelerators(work: Work) -> np.ndarray:
     with np.errstate(divide="ignore"):
         hours = np.where(work.speed > 0, peak[:, None] / np.where(work.speed > 0, work.speed, 1.0), 0.0)
     return np.asarray(hours.sum(axis=0))
+
+
+@dataclass(frozen=True)
+class _Stated:
+    """The first stage as it is written in PuLP, variable by variable."""
+
+    problem: Any
+    lots: list[Any]
+    planned_use: Sequence[Extra]
+    deferred: Sequence[Extra]
+    power: PaidPower
+    amounts: list[Any]  #: Variables of planned use, deferred work and power, in this order.
+    limited: LimitRows
+    agreed: list[tuple[Any, str]]
+    unspent: dict[Any, float]
+
+    @property
+    def extras(self) -> list[Extra]:
+        """Decisions beside contracts."""
+        return [*self.planned_use, *self.deferred, *self.power.extras]
+
+    def columns(self, index: dict[int, int]) -> Columns:
+        """Return where the decisions stand in the program, by the place of each variable."""
+        lots, unspent, moved = (np.array([index[id(one)] for one in each], dtype=int) for each in (self.lots, self.unspent, self.amounts))
+        ends = np.cumsum([len(self.planned_use), len(self.deferred)])
+        return Columns(len(index), lots, unspent, *np.split(moved, ends))
 
 
 def build_model(
@@ -141,21 +85,51 @@ def build_model(
     Raises:
         CapplanError: If the minimum of an offer exceeds its maximum.
     """
+    stated = _first_stage(work, market, choices, recourse, limits, a, years)
+    matrices, limited = arrays(stated.problem), stated.limited
+    index = {id(variable): j for j, variable in enumerate(stated.problem.variables())}
+    place_of = {name: i for i, name in enumerate(matrices.row_names)}
+    columns = stated.columns(index)
+    program, listed = _two_stage(stated, matrices, columns, index, work, recourse, discounted(recourse, market, years))
+    described = [{"row": place_of[rule.name], **about} for rule, _, about in limited.rows]
+    keys = ["limit_id", "kind", "quarter", "limit", "soft"]
+    pledged = np.zeros((len(years), columns.count))
+    for k, year in enumerate(years):
+        for extra, column in zip(stated.planned_use, columns.planned_use, strict=True):
+            if extra.group == year.provider:
+                pledged[k, column] = extra.billed_usd * year.overlap[extra.quarter]
+    return Model(
+        problem=stated.problem,
+        program=program,
+        position=columns.lots,
+        rows=pd.DataFrame(described, columns=["row", "limit_id", "kind", "quarter", "limit", "already"]),
+        budgets=pd.DataFrame([tuple(about[key] for key in keys) for about, _ in limited.budgets], columns=keys),
+        years=tuple(years),
+        spend_rows=np.array([place_of[rule.name] for rule, _ in stated.agreed], dtype=int),
+        unspent=columns.unspent,
+        pledged=pledged,
+        agreed=agreement_rows(years, columns, work, recourse, market, listed),
+        drawn=(recourse.columns["source"] == "agreement_draw").to_numpy(),
+        deferred=tuple(stated.deferred),
+        deferred_columns=columns.deferred,
+        power=stated.power,
+        power_columns=columns.power,
+        notes=tuple(limited.notes),
+    )
+
+
+def _first_stage(
+    work: Work, market: Market, choices: Choices, recourse: Recourse, limits: pd.DataFrame, a: ProcurementAssumptions, years: Sequence[Year]
+) -> _Stated:
+    """Write the variables, their cost and all rules between them."""
     from capplan.optimize import modelling
 
-    table, timeline = choices.table, choices.timeline
-    planned = timeline.planned
-    counted = (
-        planned
-        if a.horizon_end == "truncate"
-        else len(timeline.quarters)
-        if a.horizon_end == "count_in_full"
-        else planned + YEAR * years_after(a)
-    )
-    cost = choices.present_cost_usd(a.horizon_end)
+    timeline = choices.timeline
+    counted = timeline.planned + YEAR * years_after(a)
+    counted = {"truncate": timeline.planned, "count_in_full": len(timeline.quarters)}.get(a.horizon_end, counted)
     problem = modelling.LpProblem("purchases", modelling.LpMinimize)
     highest = _most_lots(need_accelerators(work) * (1 + a.deferral_quarters), market, choices)
-    lots, rules = _lot_columns(problem, table, highest, a)
+    lots, rules = _lot_columns(problem, choices.table, highest, a)
     planned_use = pledges(years, timeline, recourse.draws, most_rented(market, need_accelerators(work)))
     deferred, power = deferrals(work, timeline, a), choices.paid_power
     extras = [*planned_use, *deferred, *power.extras]
@@ -167,28 +141,35 @@ def build_model(
         rules.append(drawn_within(amount, kilowatts, lots, extra.name))
     agreed, unspent = agreement_rules(problem, years, lots, planned_use, amounts[: len(planned_use)], timeline)
     rules += agreed
-    problem += modelling.LpAffineExpression(dict(zip(lots, cost, strict=True)) | limited.soft | paid | unspent), "cost"
-    rules += departure_rules(choices, lots)
-    for rule, name in rules:
+    cost = dict(zip(lots, choices.present_cost_usd(a.horizon_end), strict=True))
+    problem += modelling.LpAffineExpression(cost | limited.soft | paid | unspent), "cost"
+    for rule, name in [*rules, *departure_rules(choices, lots)]:
         problem += rule, name
     for rule, name, _ in limited.rows:
         problem += rule, name
-    matrices = arrays(problem)
-    place_of = {name: i for i, name in enumerate(matrices.row_names)}
-    described = [{"row": place_of[rule.name], **about} for rule, _, about in limited.rows]
-    index = {id(variable): j for j, variable in enumerate(problem.variables())}
-    position = np.array([index[id(variable)] for variable in lots], dtype=int)
-    moved = [index[id(amount)] for amount in amounts]
-    later = np.split(np.array(moved, dtype=int), [len(planned_use), len(planned_use) + len(deferred)])
-    spread = sparse.csr_matrix((np.ones(len(lots)), (np.arange(len(lots)), position)), shape=(len(lots), len(matrices.c)))
-    both, found = np.unique(np.hstack([*discounted(recourse, market, years), recourse.spend]), axis=0, return_inverse=True)
+    return _Stated(problem, lots, planned_use, deferred, power, amounts, limited, agreed, unspent)
+
+
+def _two_stage(
+    stated: _Stated,
+    matrices: Arrays,
+    columns: Columns,
+    index: dict[int, int],
+    work: Work,
+    recourse: Recourse,
+    prices: tuple[np.ndarray, np.ndarray],
+) -> tuple[TwoStage, np.ndarray]:
+    """Join the first stage with the recourse; return the program, and spend at stated prices, (cost states, r)."""
+    shape = (len(columns.lots), columns.count)
+    spread = sparse.csr_matrix((np.ones(shape[0]), (np.arange(shape[0]), columns.lots)), shape=shape)
+    both, found = np.unique(np.hstack([*prices, recourse.spend]), axis=0, return_inverse=True)
     costs, spend, listed = np.split(both, 3, axis=1)
     T = [
-        sparse.csr_matrix(matrix @ spread + technology_of(extras, moved, int(stage), (matrix.shape[0], spread.shape[1])))
+        sparse.csr_matrix(matrix @ spread + technology_of(stated.extras, columns.extras, int(stage), (matrix.shape[0], columns.count)))
         for stage, matrix in zip(recourse.stage_of, recourse.T, strict=True)
     ]
-    expected = [with_expected_use(about, coefficients, spend, recourse, work, index, T) for about, coefficients in limited.budgets]
     several = len(both) > 1
+    budgets = [with_expected_use(about, values, spend, recourse, work, index, T) for about, values in stated.limited.budgets]
     program = TwoStage(
         c=matrices.c,
         A=matrices.A,
@@ -206,40 +187,11 @@ def build_model(
         weight=recourse.weight,
         scenario=recourse.scenario,
         probability=work.paths["probability"].to_numpy(float),
-        expected=tuple(expected),
+        expected=tuple(budgets),
         costs=costs if several else None,
         cost_state=np.ravel(found) if several else None,
     )
-    rows = pd.DataFrame(described, columns=["row", "limit_id", "kind", "quarter", "limit", "already"])
-    keys = ["limit_id", "kind", "quarter", "limit", "soft"]
-    frame = pd.DataFrame([tuple(about[key] for key in keys) for about, _ in limited.budgets], columns=keys)
-    spend_rows = np.array([place_of[rule.name] for rule, _ in agreed], dtype=int)
-    pledged = np.zeros((len(years), len(matrices.c)))
-    for k, year in enumerate(years):
-        for extra, column in zip(planned_use, moved, strict=False):
-            if extra.group == year.provider:
-                pledged[k, column] = extra.billed_usd * year.overlap[extra.quarter]
-    left = np.array([index[id(rest)] for rest in unspent], dtype=int)
-    counts = agreement_rows(years, position, left, len(matrices.c), work, recourse, market, listed)
-    drawn = (recourse.columns["source"] == "agreement_draw").to_numpy()
-    return Model(
-        problem,
-        program,
-        position,
-        rows,
-        frame,
-        tuple(years),
-        spend_rows,
-        left,
-        pledged,
-        counts,
-        drawn,
-        tuple(deferred),
-        later[1],
-        power,
-        later[2],
-        tuple(limited.notes),
-    )
+    return program, listed
 
 
 def _lot_columns(

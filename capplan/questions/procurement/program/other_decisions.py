@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from scipy import sparse
 
 
@@ -19,7 +20,25 @@ class Extra:
     adds: dict[tuple[int, int], float]  #: What one unit adds to the right-hand side of recourse rows, by stage and row.
 
 
-def technology_of(extras: Sequence[Extra], columns: Sequence[int], stage: int, shape: tuple[int, int]) -> sparse.csr_matrix:
+@dataclass(frozen=True)
+class Columns:
+    """Where the decisions stand in the program."""
+
+    count: int  #: All columns.
+    lots: np.ndarray  #: (n,): Column of each choice.
+    unspent: np.ndarray  #: (years,): Of what is left of each contract year of spend agreements.
+    #: Of use by the hour that is planned under an agreement, of work that is put off, and of power that is paid for anyway.
+    planned_use: np.ndarray
+    deferred: np.ndarray
+    power: np.ndarray
+
+    @property
+    def extras(self) -> np.ndarray:
+        """Of all decisions beside contracts, in their order."""
+        return np.concatenate([self.planned_use, self.deferred, self.power])
+
+
+def technology_of(extras: Sequence[Extra], columns: Sequence[int] | np.ndarray, stage: int, shape: tuple[int, int]) -> sparse.csr_matrix:
     """Return what a unit of each decision adds to the right-hand sides of a stage, negated, in the program's columns.
 
     Args:

@@ -8,12 +8,12 @@ import pandas as pd
 from scipy import sparse
 
 from capplan.book.scenario import ProcurementAssumptions
-from capplan.questions.procurement.program.stages import Stages, Technologies, group_years, moving_prices, technologies_of, there
+from capplan.questions.procurement.program.stages import Technologies, group_years, moving_prices, technologies_of, there
 from capplan.questions.procurement.program.ways_to_serve import Sheet, Sources
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.market import Market
 from capplan.questions.procurement.work.load import Work
-from capplan.questions.procurement.work.scarcity import Scarcity, lay_out_scarcity
+from capplan.questions.procurement.work.spot_scarcity import Scarcity, lay_out_scarcity
 from capplan.questions.procurement.work.states import States
 
 #: Levels of demand that stand for its distribution after the horizon.
@@ -82,12 +82,14 @@ def build_recourse(
     prices = moving_prices(market, choices, a)
     stages = group_years(market, choices, [arrived, *factors, *prices.values()])
     technologies = technologies_of(stages, choices, nominal, arrived, prices, dict(zip(("on_demand", "spot"), factors, strict=True)))
-    sources = Sources(work, market, choices, limits, a, stages, technologies, agreed)
-    return _assemble(sources.build(), work, stages, sources, technologies)
+    sources = Sources(work, market, choices, limits, a, technologies, agreed)
+    return _assemble(sources.build(), work, sources)
 
 
-def _assemble(sheet: Sheet, work: Work, stages: Stages, sources: Sources, technologies: Technologies) -> Recourse:
+def _assemble(sheet: Sheet, work: Work, sources: Sources) -> Recourse:
     """Turn the sheet into matrices; after the horizon each path meets all of the last quarter's demand, so that risk is the plan's."""
+    technologies = sources.technologies
+    stages = technologies.stages
     columns = pd.DataFrame(sheet.columns, columns=["source", "row", "pool", "usd", "spend", "work", "egress"])
     rows = pd.DataFrame(sheet.rows, columns=["kind", "row", "pool", "limit_id", "sense"])
     i, j, value = zip(*sheet.entries, strict=True)

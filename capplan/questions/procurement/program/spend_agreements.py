@@ -12,7 +12,7 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import CapplanError
 from capplan.optimize.program import ExpectedRow
 from capplan.questions.pricing import completed
-from capplan.questions.procurement.program.other_decisions import Extra
+from capplan.questions.procurement.program.other_decisions import Columns, Extra
 from capplan.questions.procurement.program.second_stage import Recourse, hours_by_technology
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.market import Market
@@ -263,27 +263,19 @@ def agreement_rules(
 
 
 def agreement_rows(
-    years: Sequence[Year],
-    position: np.ndarray,
-    unspent: np.ndarray,
-    columns: int,
-    work: Work,
-    recourse: Recourse,
-    market: Market,
-    spend: np.ndarray,
+    years: Sequence[Year], columns: Columns, work: Work, recourse: Recourse, market: Market, spend: np.ndarray
 ) -> tuple[ExpectedRow, ...]:
     r"""Count all that is expected to be rented towards a contract year: :math:`b^T x + E[s^T y] + u_k - u_{k-1} \ge U_k`.
 
     Args:
-        position, unspent, columns: Columns of the choices and of what is left in each year, and how many columns there are.
         spend (states, r): Spend at stated prices by cost state.
     """
     rows: list[ExpectedRow] = []
     carried: dict[str, int] = {}
     quarter = work.points["quarter"].to_numpy(int)
-    for year, left in zip(years, unspent.tolist(), strict=True):
-        a = np.zeros(columns)
-        a[position], a[left] = -year.lot_usd, -1.0
+    for year, left in zip(years, columns.unspent.tolist(), strict=True):
+        a = np.zeros(columns.count)
+        a[columns.lots], a[left] = -year.lot_usd, -1.0
         if year.agreement_id in carried:
             a[carried.pop(year.agreement_id)] = 1.0
         if year.rolls:

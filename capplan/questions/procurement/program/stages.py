@@ -35,6 +35,7 @@ class Technologies:
     """Each stage, span and state, once where nothing differs.
 
     Args:
+        stages: Spans with right-hand sides of their own.
         stage (T,): Stage of each.
         covered, refund (n, T): Share in which each choice is there, and what a lot of it does not pay while it is late.
         prices ({source: (T, pools)}): What multiplies prices on demand, of spot, of what replaces contracts after the horizon, and of
@@ -42,6 +43,7 @@ class Technologies:
         number (spans, states): Which of them holds.
     """
 
+    stages: Stages
     stage: np.ndarray
     covered: np.ndarray
     refund: np.ndarray
@@ -120,7 +122,8 @@ def technologies_of(
             found.append((stages.stage[place], covered, paid[:, k] * (nominal[:, k] - covered), price))
         number[place, state] = seen[key]
     stage, covered, refund = (np.array(part) for part in list(zip(*found, strict=True))[:3])
-    return Technologies(stage, covered.T, refund.T, {source: np.stack([each[3][source] for each in found]) for source in prices}, number)
+    moved = {source: np.stack([each[3][source] for each in found]) for source in prices}
+    return Technologies(stages, stage, covered.T, refund.T, moved, number)
 
 
 def _paid_per_hour(choices: Choices) -> np.ndarray:

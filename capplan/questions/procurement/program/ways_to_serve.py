@@ -8,7 +8,7 @@ import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.procurement.program.limit_scope import holds_in, in_scope
-from capplan.questions.procurement.program.stages import Stages, Technologies
+from capplan.questions.procurement.program.stages import Technologies
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.departures import DEPARTURE
 from capplan.questions.procurement.supply.market import ANYWHERE, Market, held
@@ -46,19 +46,16 @@ class Sheet:
         usd: float,
         entries: list[tuple[int, float]],
         *,
-        paid: bool = True,
-        work: float = 0.0,
         spend: float | None = None,
         egress: float = 0.0,
     ) -> None:
-        """Add a recourse variable with its coefficients; it spends what it costs, unless it is not paid or another sum is given.
+        """Add a recourse variable with its coefficients, for a row of work that of this row first; it spends what it costs, if not stated.
 
-        What it moves out of the home of its data is paid on top.
+        What it moves out of the home of its data is paid on top. All sources of a row but its shortfall do work.
         """
+        work = entries[0][1] if row >= 0 and source != "shortfall" else 0.0
         self.entries += [(place, len(self.columns), value) for place, value in entries]
-        self.columns.append(
-            (source, row, pool, usd + egress, (spend if spend is not None else usd if paid else 0.0) + egress, work, egress)
-        )
+        self.columns.append((source, row, pool, usd + egress, (usd if spend is None else spend) + egress, work, egress))
 
 
 class Sources:
@@ -66,7 +63,7 @@ class Sources:
 
     Args:
         work, market, choices, limits, a: As in `recourse.build_recourse`.
-        stages, technologies: Spans with right-hand sides of their own, and what runs in each of them in each state.
+        technologies: What runs in each state in each of the spans that have right-hand sides of their own.
         agreed: Providers with which a spend agreement runs.
 
     Attributes:
@@ -81,11 +78,10 @@ class Sources:
         choices: Choices,
         limits: pd.DataFrame,
         a: ProcurementAssumptions,
-        stages: Stages,
         technologies: Technologies,
         agreed: Sequence[str] = (),
     ) -> None:
-        self.agreed, self.technologies = agreed, technologies
+        self.agreed, self.technologies, stages = agreed, technologies, technologies.stages
         self.draws: dict[str, int] = {}
         self.work, self.market, self.choices, self.limits, self.a = work, market, choices, limits, a
         self.sheet = Sheet()
@@ -140,8 +136,8 @@ class Sources:
         for d, row in enumerate(records(self.work.rows)):
             if not np.isnan(row["api_usd"]):
                 rate = [] if np.isnan(row["api_most"]) else [(self._rate_limit(row["class"], row["api_most"]), 1.0)]
-                self.sheet.add_column("api", d, -1, row["api_usd"], [(self._work_rows[d], 1.0), *rate], work=1.0)
-            self.sheet.add_column("shortfall", d, -1, row["shortfall_usd"], [(self._work_rows[d], 1.0)], paid=False)
+                self.sheet.add_column("api", d, -1, row["api_usd"], [(self._work_rows[d], 1.0), *rate])
+            self.sheet.add_column("shortfall", d, -1, row["shortfall_usd"], [(self._work_rows[d], 1.0)], spend=0.0)
         return self.sheet
 
     def _add_work(self) -> None:
@@ -182,12 +178,10 @@ class Sources:
         capacity = self.sheet.add_row("committed", self.zero + existing, lots, pool=p)
         for d in self._served(p):
             speed = self.work.speed[d, p]
-            self.sheet.add_column(
-                "committed", d, p, 0.0, [(self._work_rows[d], speed), (capacity, 1.0)], work=speed, egress=self.work.egress_usd[d, p]
-            )
+            self.sheet.add_column("committed", d, p, 0.0, [(self._work_rows[d], speed), (capacity, 1.0)], egress=self.work.egress_usd[d, p])
         if replaced:
             entries = [(capacity, -1.0), (self._exchange["replacement"], 1.0)]
-            self.sheet.add_column("replacement", -1, p, self.replacement_usd[p], entries, paid=False)
+            self.sheet.add_column("replacement", -1, p, self.replacement_usd[p], entries, spend=0.0)
         if self.later.any() and self.a.reuse_share > 0:
             self._add_resale(p, capacity, full)
 
@@ -202,7 +196,7 @@ class Sources:
             usd = float(np.fmin(own[mine].min(), rate.get(offer, np.nan)))
             lots = np.where(mine, table["lot_accelerators"].to_numpy(float), 0.0)[:, None] * self.technologies.covered * later
             room = self.sheet.add_row("resale", self.zero, lots, pool=p)
-            self.sheet.add_column("resale", -1, p, -self.a.reuse_share * usd, [(capacity, 1.0), (room, 1.0)], paid=False)
+            self.sheet.add_column("resale", -1, p, -self.a.reuse_share * usd, [(capacity, 1.0), (room, 1.0)], spend=0.0)
 
     def _add_on_demand(self, p: int, billed: bool) -> None:
         r"""Bill use by the hour to discounts, then on demand: :math:`\max(\sum_d m_{dp}, G_p(x)) \le \sum_k z_{kp} + o_p`."""
@@ -214,9 +208,7 @@ class Sources:
         caps += [(i, 1.0) for i in self._quotas.get(("on_demand", p), [])]
         for d in self._served(p):
             speed = self.work.speed[d, p]
-            self.sheet.add_column(
-                "on_demand", d, p, usd, [(self._work_rows[d], speed), *caps, *billing], work=speed, egress=self.work.egress_usd[d, p]
-            )
+            self.sheet.add_column("on_demand", d, p, usd, [(self._work_rows[d], speed), *caps, *billing], egress=self.work.egress_usd[d, p])
         reserved = self.choices.table["lot_reserve"].to_numpy(float) * (self.pool_of == p)
         pays = [(bill, -1.0)] if billed else []
         if reserved.any():
@@ -226,20 +218,14 @@ class Sources:
             for d in self._served(p):
                 speed = self.work.speed[d, p]
                 self.sheet.add_column(
-                    "on_demand",
-                    d,
-                    p,
-                    usd,
-                    [(self._work_rows[d], speed), (room, 1.0), *billing],
-                    work=speed,
-                    egress=self.work.egress_usd[d, p],
+                    "on_demand", d, p, usd, [(self._work_rows[d], speed), (room, 1.0), *billing], egress=self.work.egress_usd[d, p]
                 )
         if billed:
             self._bills[p] = pays
             self.sheet.add_column("on_demand_bill", -1, p, self.on_demand_usd[p], pays)
             if not np.isnan(self.rediscount_usd[p]):
                 entries = [*pays, (self._exchange["replacement"], 1.0)]
-                self.sheet.add_column("rediscount", -1, p, self.rediscount_usd[p], entries, paid=False)
+                self.sheet.add_column("rediscount", -1, p, self.rediscount_usd[p], entries, spend=0.0)
 
     def _add_spot(self, p: int) -> None:
         r"""Serve work that can be interrupted on spot, lost hours left out: :math:`\sum_{p \in S} \sum_d s_{dp} \le S_S(D)`."""
@@ -255,7 +241,6 @@ class Sources:
                     p,
                     self.spot_usd[p],
                     [(self._work_rows[d], served), *caps, *shares],
-                    work=served,
                     egress=self.work.egress_usd[d, p] * useful,
                 )
 

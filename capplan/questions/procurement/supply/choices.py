@@ -9,14 +9,14 @@ import pandas as pd
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import CapplanError, nearest
 from capplan.questions.pricing import owned_running_usd_per_hour
-from capplan.questions.procurement.supply.delivery import bridge_usd
 from capplan.questions.procurement.supply.departures import DEPARTURE, departure_usd, departures_of
 from capplan.questions.procurement.supply.instalments import due
+from capplan.questions.procurement.supply.late_deliveries import bridge_usd
 from capplan.questions.procurement.supply.market import Market
 from capplan.questions.procurement.supply.owned import kept_machines, sold_machines
 from capplan.questions.procurement.supply.price_paths import price_factors, worth_factors
-from capplan.questions.procurement.supply.sites import PaidPower, paid_power, rises, site_ends, space_usd
-from capplan.questions.procurement.supply.starts import renewals_of, starts_of
+from capplan.questions.procurement.supply.site_power import PaidPower, paid_power, rises, site_ends, space_usd
+from capplan.questions.procurement.supply.starts_and_signing import renewals_of, starts_of
 from capplan.questions.procurement.supply.tiers import with_tiers
 from capplan.questions.procurement.work.spans import YEAR, Spans, lay_out_spans
 from capplan.questions.procurement.work.states import States
@@ -145,8 +145,35 @@ def list_choices(
         CapplanError: If a capacity block lies in the past, or a pinned purchase cannot be had.
     """
     quarters = quarter_range(a.first_quarter, a.horizon_quarters)
+    table = _listed(market, sites, quarters, tiers or {}, a)
+    timeline = make_timeline(a, table["end"].max() if len(table) else quarter_start(quarters[-1]))
+    _check_pins(table, market, a)
+    arrivals = [] if states is None else states.arrivals(table)
+    ends = site_ends(table["region"].where(table["term"] == "owned"), sites)
+    moved = market.pools["movable_only"].to_numpy(bool)[table["pool"].to_numpy(int)]
+    cuts = [ends, market.holdings["start"], market.holdings["end"]]
+    spans = lay_out_spans(timeline, [*cuts, *(each[~moved] for each in (table["start"], table["end"], *arrivals))], years_after(a))
+    moments = lay_out_spans(timeline, [*cuts, table["start"], table["end"]], 0)
+    covered = timeline.covered(table["start"], table["end"])
+    costs = _Costs(table, timeline, covered)
+    payments = due(schedules or {}, table, costs.whole.sum(axis=1), timeline)
+    costs.recurring[payments["choice"].unique()] = 0.0
+    costs.own(market, sites, a)
+    costs.leave(market, a)
+    costs.reserve(market, a)
+    bridge = bridge_usd(table, market, a)
+    if states is not None:
+        bridge[states.known_deliveries(table)] = 0.0
+    power = paid_power(table, market.holdings, sites, timeline, spans, a)
+    amounts = (costs.recurring, costs.upfront, costs.residual, costs.expense)
+    return Choices(table, timeline, spans, moments, covered, *amounts, bridge, payments, costs.space, power)
+
+
+def _listed(
+    market: Market, sites: pd.DataFrame | None, quarters: list[str], steps: Mapping[str, pd.DataFrame], a: ProcurementAssumptions
+) -> pd.DataFrame:
+    """List offers by quarter and tier, machines kept, renewals and departures, at the price of their day (see `_COLUMNS`)."""
     as_of = pd.Timestamp(a.as_of)
-    steps = tiers or {}
     rows = [
         tier
         for offer in records(_bought(market.contracts))
@@ -168,65 +195,65 @@ def list_choices(
         table["lot_reserve"] = table["lot_accelerators"].where(sure, 0.0)
         table["lot_usd_per_hour"] = (table["lot_machines"] * table["usd_per_hour"]).where(dollars, 0.0)
     table = table.reindex(columns=list(_COLUMNS)).astype({name: kind for name, kind in _COLUMNS.items() if kind})
-    timeline = make_timeline(a, table["end"].max() if len(table) else quarter_start(quarters[-1]))
-    _check_pins(table, market, a)
-    arrivals = [] if states is None else states.arrivals(table)
-    ends = site_ends(table["region"].where(table["term"] == "owned"), sites)
-    moved = market.pools["movable_only"].to_numpy(bool)[table["pool"].to_numpy(int)]
-    cuts = [ends, market.holdings["start"], market.holdings["end"]]
-    spans = lay_out_spans(timeline, [*cuts, *(each[~moved] for each in (table["start"], table["end"], *arrivals))], years_after(a))
-    moments = lay_out_spans(timeline, [*cuts, table["start"], table["end"]], 0)
-    covered = timeline.covered(table["start"], table["end"])
-    hours = covered * timeline.hours
-    lots = table["lot_machines"].to_numpy(float)[:, None]
-    price = table["usd_per_hour"].to_numpy(float)[:, None]
-    share = table["upfront_share"].to_numpy(float)[:, None]
-    whole = price * lots * hours
-    begins = (np.cumsum(covered > 0, axis=1) == 1) & (covered > 0)
-    last_quarter = begins[:, ::-1] * False
-    last = covered.shape[1] - 1 - np.argmax(covered[:, ::-1] > 0, axis=1)
-    last_quarter[np.arange(len(table)), last] = True
-    recurring = whole * (1 - share)
-    upfront = begins * (whole * share).sum(axis=1, keepdims=True)
-    payments = due(schedules or {}, table, whole.sum(axis=1), timeline)
-    recurring[payments["choice"].unique()] = 0.0
-    residual = np.zeros_like(whole)
-    expense = _by_day(whole.sum(axis=1), covered, timeline)
-    owned = ((table["term"] == "owned") & (table["kind"] != DEPARTURE)).to_numpy()
-    space = np.zeros_like(whole)
-    if owned.any():
-        machine = table[owned]
+    return table
+
+
+class _Costs:
+    """What a lot of each choice is charged in each quarter, (n, quarters); contracts first, other kinds put right after."""
+
+    def __init__(self, table: pd.DataFrame, timeline: Timeline, covered: np.ndarray) -> None:
+        self.table, self.timeline, self.covered = table, timeline, covered
+        self.hours = covered * timeline.hours
+        self.lots, self.price, share = (table[name].to_numpy(float)[:, None] for name in ("lot_machines", "usd_per_hour", "upfront_share"))
+        self.whole = self.price * self.lots * self.hours
+        self.begins = (np.cumsum(covered > 0, axis=1) == 1) & (covered > 0)
+        self.recurring = self.whole * (1 - share)
+        self.upfront = self.begins * (self.whole * share).sum(axis=1, keepdims=True)
+        self.residual, self.space = np.zeros_like(self.whole), np.zeros_like(self.whole)
+        self.expense = _by_day(self.whole.sum(axis=1), covered, timeline)
+
+    def own(self, market: Market, sites: pd.DataFrame | None, a: ProcurementAssumptions) -> None:
+        """Charge machines bought by their price, their power, space and upkeep, and what they are worth at the end."""
+        table, timeline = self.table, self.timeline
+        owned = ((table["term"] == "owned") & (table["kind"] != DEPARTURE)).to_numpy()
+        if not owned.any():
+            return
+        machine, covered, lots = table[owned], self.covered[owned], self.lots[owned]
+        last_quarter = np.zeros_like(covered, dtype=bool)
+        last_quarter[np.arange(len(machine)), covered.shape[1] - 1 - np.argmax(covered[:, ::-1] > 0, axis=1)] = True
         rise = rises(machine["region"], sites, timeline, a)
-        space[owned] = space_usd(machine["region"], sites, timeline, a) * (machine["lot_kw"].to_numpy(float)[:, None] * covered[owned])
+        self.space[owned] = space_usd(machine["region"], sites, timeline, a) * (machine["lot_kw"].to_numpy(float)[:, None] * covered)
         running = owned_running_usd_per_hour(machine["power_kw"], machine["capex_usd"], machine["region"], a, sites).to_numpy()[:, None]
         upkeep = (machine["capex_usd"] * a.upkeep_share_per_year / 8760).to_numpy()[:, None]
-        recurring[owned] = ((running - upkeep) * rise + upkeep + price[owned]) * lots[owned] * hours[owned]
-        capex = machine["capex_usd"].to_numpy()[:, None] * lots[owned]
-        upfront[owned] = begins[owned] * capex
+        self.recurring[owned] = ((running - upkeep) * rise + upkeep + self.price[owned]) * lots * self.hours[owned]
+        capex = machine["capex_usd"].to_numpy()[:, None] * lots
+        self.upfront[owned] = self.begins[owned] * capex
         days = pd.DatetimeIndex(sorted(set(machine["end"])))
-        worth = worth_factors(machine, market.price_paths, days, a)[
-            np.arange(len(machine)), days.get_indexer(pd.DatetimeIndex(machine["end"]))
-        ][:, None]
+        worth = worth_factors(machine, market.price_paths, days, a)
+        worth = worth[np.arange(len(machine)), days.get_indexer(pd.DatetimeIndex(machine["end"]))][:, None]
         kept = np.minimum(a.residual_share * worth, 1.0)
-        residual[owned] = last_quarter[owned] * capex * kept
-        expense[owned] = recurring[owned] + _by_day((capex * (1 - kept))[:, 0], covered[owned], timeline)
-    leaving = (table["kind"] == DEPARTURE).to_numpy()
-    if leaving.any():
-        recurring[leaving], at_once, expense[leaving] = departure_usd(table[leaving], whole[leaving], market, a)
-        upfront[leaving] = begins[leaving] * at_once[:, None]
-    reserve = (table["role"] == "reserve").to_numpy()
-    if reserve.any():
-        # The hours of a reservation are billed on demand in the recourse; only a premium above that price is a cost of the contract itself.
-        own = table["pool"].to_numpy()[reserve].astype(int)
-        moves = price_factors(market.pools.iloc[own].assign(term="on_demand"), market.price_paths, timeline.middles, a)
+        self.residual[owned] = last_quarter * capex * kept
+        self.expense[owned] = self.recurring[owned] + _by_day((capex * (1 - kept))[:, 0], covered, timeline)
+
+    def leave(self, market: Market, a: ProcurementAssumptions) -> None:
+        """Charge machines that are given back by what is no longer owed, and what giving them back costs."""
+        leaving = (self.table["kind"] == DEPARTURE).to_numpy()
+        if leaving.any():
+            charged = departure_usd(self.table[leaving], self.whole[leaving], market, a)
+            self.recurring[leaving], at_once, self.expense[leaving] = charged
+            self.upfront[leaving] = self.begins[leaving] * at_once[:, None]
+
+    def reserve(self, market: Market, a: ProcurementAssumptions) -> None:
+        """Charge reservations by their premium: their hours are billed on demand in the recourse."""
+        reserve = (self.table["role"] == "reserve").to_numpy()
+        if not reserve.any():
+            return
+        own = self.table["pool"].to_numpy()[reserve].astype(int)
+        moves = price_factors(market.pools.iloc[own].assign(term="on_demand"), market.price_paths, self.timeline.middles, a)
         by_hour = market.pools["on_demand_usd_per_hour"].to_numpy()[own][:, None] * moves
-        premium = (price[reserve] * lots[reserve] - by_hour * table["lot_accelerators"].to_numpy()[reserve][:, None]) * hours[reserve]
-        recurring[reserve], upfront[reserve], expense[reserve] = premium, 0.0, premium
-    bridge = bridge_usd(table, market, a)
-    if states is not None:
-        bridge[states.known_deliveries(table)] = 0.0
-    power = paid_power(table, market.holdings, sites, timeline, spans, a)
-    return Choices(table, timeline, spans, moments, covered, recurring, upfront, residual, expense, bridge, payments, space, power)
+        had = self.table["lot_accelerators"].to_numpy()[reserve][:, None]
+        premium = (self.price[reserve] * self.lots[reserve] - by_hour * had) * self.hours[reserve]
+        self.recurring[reserve], self.upfront[reserve], self.expense[reserve] = premium, 0.0, premium
 
 
 def _by_day(usd: np.ndarray, covered: np.ndarray, timeline: Timeline) -> np.ndarray:

@@ -9,7 +9,7 @@ import pandas as pd
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.procurement.supply.market import Market
 from capplan.questions.procurement.supply.price_paths import worth_factors
-from capplan.questions.procurement.supply.starts import signing
+from capplan.questions.procurement.supply.starts_and_signing import signing
 from capplan.units import quarter_start
 
 DEPARTURE = "departure"

@@ -8,7 +8,7 @@ import pandas as pd
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.pricing import kilowatt_usd_per_hour, owned_running_usd_per_hour
 from capplan.questions.procurement.supply.departures import DEPARTURE, SAME, SELL
-from capplan.questions.procurement.supply.starts import signing
+from capplan.questions.procurement.supply.starts_and_signing import signing
 from capplan.units import quarter_of, quarter_start
 
 KEEP = "keep"

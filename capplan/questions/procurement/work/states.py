@@ -8,7 +8,7 @@ import pandas as pd
 
 from capplan.errors import CapplanError
 from capplan.questions.pricing import completed
-from capplan.questions.procurement.supply.delivery import delivered
+from capplan.questions.procurement.supply.late_deliveries import delivered
 from capplan.questions.procurement.supply.market import ANYWHERE
 from capplan.questions.procurement.work.load import Work
 from capplan.questions.procurement.work.sampling import total_by_path

@@ -13,10 +13,10 @@ import pandas as pd
 from capplan.book.scenario import DemandAssumptions
 from capplan.questions.demand.activity import rhythm_levels
 from capplan.questions.demand.fitting import NORMAL_90
-from capplan.questions.demand.grid import HOUR
 from capplan.questions.demand.growth_kinds import AHEAD
 from capplan.questions.demand.growth_level import GrowthLevel
 from capplan.questions.demand.models import PERIODS_PER_YEAR, LevelFit, expected_path, grown_years
+from capplan.questions.demand.regular_series import HOUR
 from capplan.questions.demand.shape import shapes_of
 from capplan.questions.demand.statements import Statement, apply_statements
 from capplan.questions.demand.streams import PastPeriods, joint_normals, name_seed

@@ -11,9 +11,9 @@ import pandas as pd
 
 from capplan.errors import CapplanError, refused
 from capplan.ingest.identities import Identities
+from capplan.ingest.ingest_ledger import FOLDER, Ledger, digest_of, stem_without_part, write_part
 from capplan.ingest.ingested import Ingested
 from capplan.ingest.layouts import in_one_scan
-from capplan.ingest.ledger import FOLDER, Ledger, digest_of, stem_without_part, write_part
 
 #: Reads files of one layout, given what rows are known.
 Reader = Callable[[list[Path], Identities], Ingested]

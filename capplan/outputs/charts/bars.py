@@ -21,7 +21,6 @@ def bars(
     title: str,
     axis: theme.Axis,
     subtitle: str = "",
-    value: str = "value",
     part: str | None = None,
     reference: float | None = None,
     reference_text: str = "",
@@ -29,13 +28,14 @@ def bars(
     """Rank a few numbers: one horizontal bar each, in the order of the rows, the number at its end.
 
     Args:
-        data: label, value; with `part`, several rows make one bar.
+        data: label, value (the axis' column); with `part`, several rows make one bar.
         part: Column that colours the pieces of a bar (a term, a component).
         reference, reference_text: A value to compare with (a budget, the on-demand price), drawn as a line with its name.
 
     Raises:
         ChartError: If columns or rows do not fit.
     """
+    value = axis.column or "value"
     names = ["label", value] + ([part] if part else [])
     table = theme.checked(data, names, "bars", [value]).set_axis(["label", "value", *(["part"] if part else [])], axis=1)
     table["label"] = theme.shown_names(table["label"])
@@ -76,17 +76,16 @@ def bars(
     return theme.finish(alt.layer(*marks, *values), title, subtitle, height=85 + theme.rows_height(order, 28) + (45 if part else 0))
 
 
-def waterfall(
-    data: pd.DataFrame, *, title: str, axis: theme.Axis, subtitle: str = "", label: str = "label", value: str = "value"
-) -> Picture:
+def waterfall(data: pd.DataFrame, *, title: str, axis: theme.Axis, subtitle: str = "", label: str = "label") -> Picture:
     """Bridge one total to another: where it started, what raised and lowered it, where it ends.
 
     Args:
-        data: label, value, kind: "total" states a level (the first row is one), "change" moves it.
+        data: label, value (the axis' column), kind: "total" states a level (the first row is one), "change" moves it.
 
     Raises:
         ChartError: If the changes do not add up to the totals: a bridge with a hole is not shown.
     """
+    value = axis.column or "value"
     table = theme.checked(data, [label, value, "kind"], "waterfall", [value]).set_axis(["label", "value", "kind"], axis=1)
     wrong = sorted(set(table["kind"]) - {"total", "change"})
     if wrong or table["kind"].iloc[0] != "total":
@@ -155,69 +154,40 @@ def _utf16(letter: str) -> list[int]:
     return [int.from_bytes(raw[place : place + 2], "big") for place in range(0, len(raw), 2)]
 
 
-def tornado(
-    data: pd.DataFrame,
-    *,
-    base: float,
-    base_name: str,
-    title: str,
-    axis: theme.Axis,
-    subtitle: str = "",
-    low: str = "low",
-    high: str = "high",
-    low_setting: str | None = None,
-    high_setting: str | None = None,
-) -> Picture:
+#: The ends of an assumption, by the column of its result.
+ENDS = {"low": "Assumption at its low end", "high": "Assumption at its high end"}
+
+
+def tornado(data: pd.DataFrame, *, base: float, base_name: str, title: str, axis: theme.Axis, subtitle: str = "") -> Picture:
     """Show how far each assumption moves the result when it goes to its low and to its high end.
 
     Args:
-        data: label, low and high (the result at the assumption's low and high end), in the order to be shown; the settings as text if
-            named.
+        data: label, low and high (the result at the assumption's low and high end), in the order to be shown; low_setting and high_setting
+            (the settings as text) if there are any.
         base, base_name: The result that the bars start from, and what it is.
 
     Raises:
         ChartError: If columns or rows do not fit.
     """
-    names = (
-        {"label": "label", low: "low", high: "high"}
-        | ({low_setting: "low_setting"} if low_setting else {})
-        | ({high_setting: "high_setting"} if high_setting else {})
-    )
-    table = theme.checked(data, names, "tornado", [low, high]).rename(columns=names)
+    settings = [name for name in ("low_setting", "high_setting") if name in data]
+    table = theme.checked(data, ["label", *ENDS, *settings], "tornado", list(ENDS))
     table["label"] = theme.shown_names(table["label"])
     order = list(dict.fromkeys(table["label"]))
-    ends = {"low": "Assumption at its low end", "high": "Assumption at its high end"}
-    pieces = [
-        pd.DataFrame(
-            {
-                "label": table["label"],
-                "value": table[end].astype(float),
-                "base": float(base),
-                "end": name,
-                "text": [
-                    (f"{setting}: " if setting else "") + number_text(number, axis.unit)
-                    for setting, number in zip(table.get(f"{end}_setting", pd.Series([""] * len(table))), table[end], strict=True)
-                ],
-            }
-        )
-        for end, name in ends.items()
-    ]
-    tidy = pd.concat(pieces, ignore_index=True)
+    tidy = _ends(table, base, axis.unit)
     # Both ends on one side of the base would cover each other in one row; then each gets half of it.
     crossed = ((table["low"] - base) * (table["high"] - base) > 0).any()
+    least, most = float(tidy["value"].min()), float(tidy["value"].max())
     reach = float((tidy["value"] - base).abs().max()) or 1.0
-    room = max(len(text) for text in tidy["text"]) * 7.2 / 440 * (float(tidy["value"].max()) - float(tidy["value"].min()) or reach)
-    scale = alt.Scale(
-        domain=[min(float(tidy["value"].min()), base) - room, max(float(tidy["value"].max()), base) + room], nice=False, zero=False
-    )
+    room = max(len(text) for text in tidy["text"]) * 7.2 / 440 * (most - least or reach)
+    scale = alt.Scale(domain=[min(least, base) - room, max(most, base) + room], nice=False, zero=False)
     across = alt.X("base:Q", scale=scale, **axis.drawn(theme.X_TITLE))
     rows = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL), scale=alt.Scale(paddingInner=0.3))
     colour = alt.Color(
         "end:N",
-        scale=alt.Scale(domain=list(ends.values()), range=["#a9cbe8", "#0045a5"]),
+        scale=alt.Scale(domain=list(ENDS.values()), range=["#a9cbe8", "#0045a5"]),
         legend=alt.Legend(title=None, orient="top", symbolType="square"),
     )
-    split: dict[str, Any] = {"yOffset": alt.YOffset("end:N", sort=list(ends.values()))} if crossed else {}
+    split: dict[str, Any] = {"yOffset": alt.YOffset("end:N", sort=list(ENDS.values()))} if crossed else {}
     marks = [alt.Chart(tidy).mark_bar(stroke=theme.INK, strokeWidth=0.5).encode(x=across, x2="value:Q", y=rows, color=colour, **split)]
     for right, side in ((True, RIGHT), (False, LEFT)):
         piece = tidy[(tidy["value"] >= base) == right]
@@ -230,3 +200,24 @@ def tornado(
     ]
     row_height = 44 if crossed else 32
     return theme.finish(alt.layer(*marks), title, subtitle, height=130 + theme.rows_height(order, row_height))
+
+
+def _ends(table: pd.DataFrame, base: float, unit: str) -> pd.DataFrame:
+    """Return a row for each end of each assumption: label, value, base, end, text."""
+    none = pd.Series([""] * len(table))
+    pieces = [
+        pd.DataFrame(
+            {
+                "label": table["label"],
+                "value": table[end].astype(float),
+                "base": float(base),
+                "end": name,
+                "text": [
+                    (f"{setting}: " if setting else "") + number_text(number, unit)
+                    for setting, number in zip(table.get(f"{end}_setting", none), table[end], strict=True)
+                ],
+            }
+        )
+        for end, name in ENDS.items()
+    ]
+    return pd.concat(pieces, ignore_index=True)

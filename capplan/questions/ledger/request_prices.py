@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -22,18 +23,20 @@ LATELY = pd.Timedelta(weeks=4)
 ROUNDING = 1e-9
 
 
+@dataclass(frozen=True)
+class Request:
+    """One request to a model API."""
+
+    input_tokens: float  #: Tokens of its input; cached ones are part of it.
+    output_tokens: float
+    cached_share: float = 0.0  #: Share of the input that is read from the provider's cache.
+    #: Share of the input that is written into it, where that has a price of its own; the rest of the input is neither.
+    cache_written_share: float = 0.0
+
+
 @lru_cache(maxsize=4096)
 def request_usd(
-    model: str,
-    provider: str,
-    when: pd.Timestamp,
-    input_tokens: float,
-    output_tokens: float,
-    *,
-    cached_share: float = 0.0,
-    cache_written_share: float = 0.0,
-    batch_share: float = 0.0,
-    hour: int | None = None,
+    model: str, provider: str, when: pd.Timestamp, request: Request, *, batch_share: float = 0.0, hour: int | None = None
 ) -> float:
     r"""Price one request to a model API on a day, at an hour or as the mean over all (some prices differ by the hour).
 
@@ -41,11 +44,7 @@ def request_usd(
 
     Args:
         model, provider: Names in the price list of the package genai-prices.
-        input_tokens, output_tokens: Tokens of one request; cached ones are part of the input. Prices may rise with the length of a single
-            request, so requests are priced one by one and never as a sum.
-        cached_share: Share of input tokens that are read from the provider's cache.
-        cache_written_share: Share of input tokens that are written into it, where that has a price of its own; the rest of the input is
-            neither.
+        request: Prices may rise with the length of a single request, so requests are priced one by one and never as a sum.
         batch_share (b): Share of requests through the batch interface.
         hour: Hour of the day (UTC) of the request; None for the mean over the day.
 
@@ -56,9 +55,10 @@ def request_usd(
         CapplanError: If the list has no such provider or model, or no batch price where one is needed, or more than all input is read from
             and written into a cache.
     """
-    if cached_share + cache_written_share > 1 + ROUNDING:
+    read, written = request.cached_share, request.cache_written_share
+    if read + written > 1 + ROUNDING:
         raise CapplanError(
-            f"of the input of {model}, {cached_share:g} is read from the cache and {cache_written_share:g} written into it, more than all"
+            f"of the input of {model}, {read:g} is read from the cache and {written:g} written into it, more than all"
             " of it; correct cached_share or cache_written_share in services.csv"
         )
     found, seller = listed_model(model, provider)
@@ -68,9 +68,8 @@ def request_usd(
         )
     day = dt.datetime(when.year, when.month, when.day, tzinfo=dt.UTC)
     moments = [day + dt.timedelta(hours=one) for one in (range(HOURS_PER_DAY) if hour is None else [hour])]
-    shares = (cached_share, cache_written_share)
-    usual = _mean_price(found, seller, moments, input_tokens, output_tokens, shares, None) if batch_share < 1 else 0.0
-    batch = _mean_price(found, seller, moments, input_tokens, output_tokens, shares, BATCH) if batch_share > 0 else 0.0
+    usual = _mean_price(found, seller, moments, request, None) if batch_share < 1 else 0.0
+    batch = _mean_price(found, seller, moments, request, BATCH) if batch_share > 0 else 0.0
     return (1 - batch_share) * usual + batch_share * batch
 
 
@@ -92,10 +91,7 @@ def service_usd(
         model or str(service["model"]),
         provider or str(service["provider"]),
         when,
-        float(service["input_tokens"]),
-        float(service["output_tokens"]),
-        cached_share=share("cached_share"),
-        cache_written_share=share("cache_written_share"),
+        Request(float(service["input_tokens"]), float(service["output_tokens"]), share("cached_share"), share("cache_written_share")),
         batch_share=share("batch_share") if batch_share is None else batch_share,
     )
 
@@ -132,21 +128,14 @@ def _has_batch(model: Any, when: pd.Timestamp) -> bool:
     return bool(usual != batch)
 
 
-def _mean_price(
-    model: Any,
-    seller: Any,
-    moments: list[dt.datetime],
-    input_tokens: float,
-    output_tokens: float,
-    cache_shares: tuple[float, float],
-    context: dict[str, str] | None,
-) -> float:
+def _mean_price(model: Any, seller: Any, moments: list[dt.datetime], request: Request, context: dict[str, str] | None) -> float:
     """Price one request at each moment, and take the mean."""
     from genai_prices import Usage
 
-    given = Decimal(repr(float(input_tokens)))
-    read, written = (given * Decimal(repr(float(share))) or None for share in cache_shares)
-    usage = Usage(input_tokens=given, cache_read_tokens=read, cache_write_tokens=written, output_tokens=Decimal(repr(float(output_tokens))))
+    given = Decimal(repr(float(request.input_tokens)))
+    read, written = (given * Decimal(repr(float(share))) or None for share in (request.cached_share, request.cache_written_share))
+    output = Decimal(repr(float(request.output_tokens)))
+    usage = Usage(input_tokens=given, cache_read_tokens=read, cache_write_tokens=written, output_tokens=output)
     total = Decimal(0)
     for moment in moments:
         total += model.calc_price(usage, seller, genai_request_timestamp=moment, price_context=context).total_price

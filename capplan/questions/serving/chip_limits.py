@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.questions.serving.measured import METRICS
-from capplan.questions.serving.memory import BYTES_PER_WEIGHT
+from capplan.questions.serving.replica_memory import BYTES_PER_WEIGHT
 from capplan.questions.serving.roofline import GIGA, peak_rate, rows_of
 
 #: Differences below this share are rounding.

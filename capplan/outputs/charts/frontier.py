@@ -1,4 +1,4 @@
-"""Pictures of points: alternatives by two measures with their names, and two measures of many things against each other."""
+"""Pictures of points: alternatives by two measures with their names."""
 
 from typing import Any
 
@@ -20,28 +20,25 @@ SIDES: dict[str, dict[str, Any]] = {
 def frontier(
     data: pd.DataFrame,
     *,
-    x: str,
-    y: str,
     title: str,
     across: theme.Axis,
     up: theme.Axis,
     subtitle: str = "",
-    label: str = "label",
     chosen: str | None = None,
     connect: bool = False,
 ) -> Picture:
     """Show alternatives by two measures, each with its name: expected cost against bad-case cost, price against lead time.
 
     Args:
-        data: x, y (numbers), label.
+        data: The columns of both axes (numbers), label.
         chosen: The label of the plan itself, drawn in its own colour and shape, on top.
         connect: Join the points in the order of x.
 
     Raises:
         ChartError: If columns or rows do not fit.
     """
-    names = {x: "x", y: "y", label: "label"}
-    table = theme.checked(data, names, "frontier", [x, y]).rename(columns=names)
+    names = {across.column: "x", up.column: "y", "label": "label"}
+    table = theme.checked(data, names, "frontier", [across.column, up.column]).rename(columns=names)
     if chosen is not None and chosen not in set(table["label"]):
         raise theme.ChartError(f"frontier: no point is called {chosen!r}; {nearest(chosen, map(str, table['label']))}")
     table["kind"] = ["The plan" if name == chosen else "Alternative" for name in table["label"]]
@@ -108,58 +105,3 @@ def _sides(table: pd.DataFrame, domains: dict[str, list[float]]) -> list[str]:
         taken.append(boxes[side])
         chosen.append(side)
     return chosen
-
-
-def scatter(
-    data: pd.DataFrame,
-    *,
-    x: str,
-    y: str,
-    title: str,
-    across: theme.Axis,
-    up: theme.Axis,
-    subtitle: str = "",
-    series: str | None = None,
-    equal_line: bool = False,
-) -> Picture:
-    """Show two measures of many things against each other; colour and shape tell the series.
-
-    Args:
-        data: x, y (numbers), series if named.
-        equal_line: Draw the line on which both are equal (planned against actual).
-
-    Raises:
-        ChartError: If columns or rows do not fit.
-    """
-    names = {x: "x", y: "y"} | ({series: "series"} if series else {})
-    table = theme.checked(data, names, "scatter", [x, y]).rename(columns=names)
-    along = alt.X("x:Q", scale=alt.Scale(zero=equal_line), **across.drawn(theme.X_TITLE, ticks=7))
-    upright = alt.Y("y:Q", scale=alt.Scale(zero=equal_line), **up.drawn())
-    mark = alt.Chart(table).mark_point(opacity=0.75, filled=True).encode(x=along, y=upright)
-    if series:
-        raw = [str(name) for name in table["series"].unique()]
-        tones, shown = theme.colours(raw), list(theme.shown_names(pd.Series(raw)))
-        table["series"] = theme.shown_names(table["series"])
-        legend = alt.Legend(title=None, labelExpr=theme.SPLIT_LABEL)
-        mark = (
-            alt.Chart(table)
-            .mark_point(opacity=0.75, filled=True)
-            .encode(
-                x=along,
-                y=upright,
-                color=alt.Color("series:N", scale=alt.Scale(domain=shown, range=[tones[name] for name in raw]), legend=legend),
-                shape=alt.Shape("series:N", scale=alt.Scale(domain=shown, range=theme.shapes(raw)), legend=legend),
-            )
-        )
-    marks: list[Any] = [mark]
-    if equal_line:
-        ends = [float(min(table["x"].min(), table["y"].min(), 0)), float(max(table["x"].max(), table["y"].max()))]
-        marks.insert(
-            0,
-            alt.Chart(pd.DataFrame({"x": ends, "y": ends}))
-            .mark_line(color=theme.MUTED, strokeDash=[5, 3], strokeWidth=1.2)
-            .encode(x=along, y=upright),
-        )
-    return theme.finish(
-        alt.layer(*marks), title, subtitle, height=max(380, theme.legend_height(sorted(set(table["series"])) if series else []))
-    )

@@ -1,7 +1,5 @@
 """A few results that are not computed again, the newest used."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from typing import Generic, TypeVar
