@@ -205,6 +205,7 @@ def test_two_pictures_in_one_page_share_no_identifier() -> None:
 
 
 def test_same_input_gives_same_bytes() -> None:
+    assert repr({"fan": fan()}) == repr({"fan": fan()})
     assert fan().svg == fan().svg
 
 

@@ -19,6 +19,10 @@ class Picture:
         """Return what another process needs: what it shows, and the drawing where there is one."""
         return {**vars(self), "spec": self.spec, "chart": None}
 
+    def __repr__(self) -> str:
+        """Return the same text in every run, since the outputs of a notebook hold it."""
+        return "Picture()"
+
     @cached_property
     def spec(self) -> dict[str, Any]:
         """What it shows, as Vega-Lite."""
