@@ -43,7 +43,7 @@ from capplan.questions.demand import (
 )
 from capplan.questions.demand.capacity_requests import requested_runs
 from capplan.questions.demand.classes import work_growth
-from capplan.questions.demand.scaled import scaled_forecast
+from capplan.questions.demand.forecast_demand import scaled_forecast
 from capplan.questions.ledger import Ledger, LedgerTables, build_ledger, expected_work, rate_limit_notes, withdrawal_notes
 from capplan.questions.pricing import price_hours
 from capplan.questions.procurement import (

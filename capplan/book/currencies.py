@@ -98,3 +98,8 @@ class Currency:
 
 
 DOLLARS = Currency()
+
+
+def converted(usd: pd.Series, months: pd.Series, currency: str, fx: pd.DataFrame) -> pd.Series:
+    """Convert dollar amounts to a currency, month by month."""
+    return usd / rates_by_month(months, currency, fx)

@@ -14,11 +14,7 @@ def empty_table(table: str) -> pd.DataFrame:
 
 @cache
 def _empty(table: str) -> pd.DataFrame:
-    return pd.DataFrame({column.name: pd.Series(dtype=_storage(column)) for column in columns_of(table)})
-
-
-def _storage(column: Column) -> str:
-    return "object" if column.kind == "str" else column.kind
+    return pd.DataFrame({column.name: pd.Series(dtype="object" if column.kind == "str" else column.kind) for column in columns_of(table)})
 
 
 def left_out(column: Column, rows: pd.Index) -> pd.Series:

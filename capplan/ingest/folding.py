@@ -168,14 +168,10 @@ def _one_family(part: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     return part
 
 
-def _floored(times: pd.Series, step: float) -> pd.Series:
-    return times.dt.floor(pd.Timedelta(seconds=step))
-
-
 def _series(part: pd.DataFrame, step: float, measured: list[str], notes: list[str]) -> tuple[pd.DataFrame, int]:
     """Sum one workload's pieces up by interval, net of corrections; return it without gaps, and how many intervals were added."""
     wide = (part["quantity"] < 0) & (part["seconds"] > step)
-    net = part[~wide].assign(time=_floored(part.loc[~wide, "time"], step)).groupby("time")[measured].sum()
+    net = part[~wide].assign(time=part.loc[~wide, "time"].dt.floor(pd.Timedelta(seconds=step))).groupby("time")[measured].sum()
     for row in part[wide].itertuples():
         inside = net[(net.index >= row.time) & (net.index < row.time + pd.Timedelta(seconds=row.seconds)) & (net["quantity"] > 0)]
         if inside.empty:

@@ -1,6 +1,6 @@
 """The answer: sample paths of work in load blocks, their quantiles, and where they come from."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -299,3 +299,26 @@ def growth_of(paths: pd.DataFrame, weights: dict[str, float], upper: float = 0.9
 
 def _empty(*columns: str) -> pd.DataFrame:
     return pd.DataFrame({column: pd.Series(dtype=float) for column in columns})
+
+
+def scaled_forecast(forecast: Forecast, factor: float) -> Forecast:
+    """Multiply what will come by a factor; what was measured stays as it is.
+
+    Args:
+        factor: 1 leaves it unchanged.
+    """
+    if factor == 1.0:
+        return forecast
+
+    def times(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+        return frame.assign(**{column: frame[column] * factor})
+
+    return replace(
+        forecast,
+        paths=times(forecast.paths, "quantity"),
+        quantiles=times(forecast.quantiles, "quantity"),
+        peaks=times(forecast.peaks, "work_per_hour"),
+        months=times(forecast.months, "quantity"),
+        duration=times(forecast.duration, "work_per_hour"),
+        notes=(*forecast.notes, f"All demand is multiplied by {factor:g} (demand_factor)."),
+    )

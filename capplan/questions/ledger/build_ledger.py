@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from capplan.book.currencies import converted
 from capplan.book.scenario import LedgerAssumptions
 from capplan.book.tables.registry import columns_of
 from capplan.questions.contracts import owned, signed
@@ -21,7 +22,6 @@ from capplan.questions.ledger.costs import (
     token_entries,
     usage_entries,
 )
-from capplan.questions.ledger.currency import converted
 from capplan.questions.ledger.hourly_commitments import burn_down
 from capplan.questions.ledger.notes import idle_agreement_notes, ledger_headline, ledger_notes
 from capplan.questions.ledger.reconcile import against_budgets, reconcile

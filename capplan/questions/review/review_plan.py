@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from capplan.book.accepted import AcceptedPlan
+from capplan.book.currencies import rates_by_month
 from capplan.book.scenario import ReviewAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.ledger.bill import sorted_bill
-from capplan.questions.ledger.currency import rates_by_month
 from capplan.questions.review.accuracy import accuracy_by_workload, forecast_accuracy, held_against, measured_work
 from capplan.questions.review.bridge import CENT_SHARE, DRIVERS, variance_bridge
 from capplan.questions.review.capacity_requests import judge_requests
