@@ -16,11 +16,16 @@ import pytest
 from capplan.book.policies import policy_named
 from capplan.book.scenario import ClusterAssumptions
 from capplan.questions.cluster import capacity_curve, simulate_cluster
-from capplan.questions.cluster.arrays import Prepared, prepare
+from capplan.questions.cluster.arrays import Prepared, arrivals, prepare
 from capplan.questions.cluster.simulate_cluster import queue_seconds, run_events
 from tests.conftest import reference_file
 
 A = ClusterAssumptions()
+
+
+def ready(jobs, nodes, policy) -> Prepared:
+    """Arrange a trace on a cluster."""
+    return prepare(arrivals(jobs, nodes, policy, A), nodes, policy, A)
 
 
 def philly() -> pd.DataFrame:
@@ -74,7 +79,7 @@ def test_the_same_waits_as_simpy_at_least_fifty_times_as_fast():
 
     jobs, rows = philly(), []
     for count, size, policy in CLUSTERS:
-        prepared = prepare(jobs, nodes_of(count, size), policy_named(policy), A)
+        prepared = ready(jobs, nodes_of(count, size), policy_named(policy))
         columns = [prepared.trace.submit.tolist(), prepared.trace.work.tolist(), prepared.trace.need.tolist()]
         before = time.process_time()
         theirs = np.array(waits(*columns, nodes=count, size=size, easy=policy != "fifo", depth=A.backfill_depth))
@@ -95,7 +100,7 @@ def test_a_million_jobs_take_hardly_longer_each(count, size):
     for number in (len(jobs), 1_000_000):
         trace = weeks_of(jobs, number)
         for policy in ("fifo", "easy_backfill"):
-            prepared = prepare(trace, nodes_of(count, size), policy_named(policy), A)
+            prepared = ready(trace, nodes_of(count, size), policy_named(policy))
             found[policy, number] = spent(lambda: run_events(prepared), 3) / number
         found["all tables", number] = spent(lambda: simulate_cluster(trace, nodes_of(count, size), "fifo", A), 1) / number
     ratios = {name: found[name, 1_000_000] / found[name, len(jobs)] for name in ("fifo", "easy_backfill", "all tables")}
@@ -110,7 +115,7 @@ def test_memory_grows_with_the_jobs():
     jobs, peaks = philly(), {}
     for number in (100_000, 400_000):
         trace = weeks_of(jobs, number)
-        prepared = prepare(trace, nodes_of(309, 8), policy_named("easy_backfill"), A)
+        prepared = ready(trace, nodes_of(309, 8), policy_named("easy_backfill"))
         for name, work in (
             ("simulation", lambda: run_events(prepared)),
             ("with all tables", lambda: simulate_cluster(trace, nodes_of(309, 8), "easy_backfill", A)),
@@ -145,5 +150,5 @@ def test_a_curve_of_twenty_sizes_on_all_cores():
     "policy", ["fifo", "easy_backfill", "conservative_backfill", "shortest_remaining", "fair_share", "quota_borrowing"]
 )
 def test_philly_by_policy(benchmark, policy):
-    prepared: Prepared = prepare(philly(), nodes_of(300, 3), policy_named(policy), A)
+    prepared: Prepared = ready(philly(), nodes_of(300, 3), policy_named(policy))
     benchmark.pedantic(run_events, args=(prepared,), rounds=3, warmup_rounds=1)

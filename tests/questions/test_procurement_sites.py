@@ -16,6 +16,7 @@ from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
 from capplan.questions.contracts import owned
 from capplan.questions.ledger.costs import site_entries
+from capplan.questions.ledger.unit_prices import Prices
 from capplan.questions.procurement import Purchases
 from capplan.questions.procurement.hindsight.fresh_paths import judge_on_fresh_paths
 from tests.cases.procurement_cases import assumptions, demand, offer, problem, settle, sku, solve
@@ -91,7 +92,7 @@ def idle_space_usd(purchases: pd.DataFrame, first: str, last: str) -> float:
     a = LedgerAssumptions(as_of=pd.Timestamp("2027-01-01").date(), first_quarter="2027Q1", horizon_quarters=2, hours_convention="average")
     assets = owned(OLD.assign(useful_life_years=5.0, team="shared", cost_center="shared"), 5.0)
     sites = room(5.0).assign(end=pd.NaT, escalator_share_per_year=0.0)
-    entries = site_entries(sites, assets, pd.DataFrame(MACHINES), purchases, pd.date_range(first, last, freq="MS"), a)
+    entries = site_entries(sites, assets, pd.DataFrame(MACHINES), purchases, pd.date_range(first, last, freq="MS"), Prices(a), a)
     return sum(entry.usd for entry in entries if (entry.view, entry.component) == ("p_and_l", "space"))
 
 
