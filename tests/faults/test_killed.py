@@ -71,7 +71,7 @@ place, before = Path(sys.argv[1]) / "book", sys.argv[3]
 target = place / "2027Q1"
 if sys.argv[2] == "two renames":
     folders.exchanged = lambda one, other: False
-watched = {module.__file__ for module in (scratch, folders, history, pathlib, shutil, tempfile)}
+watched = {module.__file__ for module in (scratch, folders, run_history, pathlib, shutil, tempfile)}
 
 def run(text):
     with folders.replaced_whole(target) as draft:
