@@ -10,7 +10,7 @@ from capplan.answers.ask.tokens import Moment, Word
 _MONTH = "|".join(
     [*(name.casefold() for name in calendar.month_name if name), "sept", *(name.casefold() for name in calendar.month_abbr if name)]
 )
-_TIME = r"(?:(?:\s*,)?\s*(?:at\s+)?(?:\d{1,2}:\d{2}(?:\s*(?:am|pm))?|\d{1,2}\s*(?:am|pm)|noon|midnight)(?:\s*utc\b)?)?"
+_TIME = r"(?:(?:\s*,)?\s*(?:(?:at|by)\s+)?(?:\d{1,2}:\d{2}(?:\s*(?:am|pm))?|\d{1,2}\s*(?:am|pm)|noon|midnight)(?:\s*utc\b)?)?"
 _DAYS = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
 _DATES = tuple(
     re.compile(pattern + r"(?![A-Za-z0-9-])", re.I)

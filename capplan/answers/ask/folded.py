@@ -98,7 +98,7 @@ def folded(words: Sequence[Word], text: str) -> list[Word]:
     why, skipped = any(word.kind.startswith("WHY") for word in words), -1
     for place, word in enumerate(words):
         after = words[place + 1].kind if place + 1 < len(words) else ""
-        if after in AMOUNTS and (word.kind == "INSTEAD" or _is_corrected(words, place)):
+        if after in AMOUNTS and (word.kind == "INSTEAD" or _is_corrected(words, place) or _is_left(words, place)):
             skipped = place + 1
         if place in (skipped, skipped - 1) or _is_actor(word, words[place + 1 :], text) or _says_no_more(word, after, found, text):
             continue
@@ -114,6 +114,12 @@ def _is_corrected(words: Sequence[Word], place: int) -> bool:
     """Tell whether an amount is set against the one before it: 6.2 million, not 6.8."""
     kinds = [word.kind for word in words[max(place - 2, 0) : place + 2]]
     return words[place].kind == "NOT" and len(kinds) == 4 and kinds[1] == "COMMA" and kinds[0] in AMOUNTS
+
+
+def _is_left(words: Sequence[Word], place: int) -> bool:
+    """Tell whether an amount is what another takes the place of: from 20,000 to 30,000."""
+    kinds = [word.kind for word in words[place : place + 4]]
+    return kinds[:1] == ["FROM"] and kinds[2:3] == ["TO"] and kinds[3:4] != [] and kinds[3] in AMOUNTS
 
 
 def _says_no_more(word: Word, after: str, found: Sequence[Word], text: str) -> bool:
@@ -147,7 +153,8 @@ def _by_neighbours(words: Sequence[Word], place: int, found: Sequence[Word], tex
         word.kind == "THAN" and after in _MEASURES and _is_compared(words, place + 1)
     ):
         return replace(word, kind="")
-    if word.kind in ("MOVE", "BEFORE") and shares and not said.startswith("before"):
+    near = said[:2] != "sl" or "PERCENT" in [each.kind for each in words[place + 1 : place + 3]]
+    if word.kind in ("MOVE", "BEFORE") and shares and near and not said.startswith("before"):
         # in amount and not in time: 20 % ahead of plan
         return replace(word, kind={"ah": "UP", "be": "DOWN", "sl": "DOWN"}.get(said[:2], word.kind))
     if word.kind == "DOWN" and after == "SPAN" and said.startswith("los"):
@@ -160,8 +167,18 @@ def _by_neighbours(words: Sequence[Word], place: int, found: Sequence[Word], tex
         # more to a budget, not a budget of so much
         return replace(word, kind="INTO")
     runs = before and (before.kind in _RUN or (before.kind == "NAME" and not {ref.kind for ref in before.value} & {"run", "event"}))
-    runs = runs or (before and after in AMOUNTS and before.kind in ("QUARTER", "PERIOD", "DATE"))
-    verb = word.kind == "W_RUN" and runs and (said == "runs" or after in AMOUNTS or text[: word.start].casefold().split()[-1:] in _MODALS)
+    does = before is None or before.kind in ("COMMA", "AND")
+    named = words[place + 1].value if after == "NAME" and does and said == "run" else ()
+    runs = (
+        runs
+        or (named and not {ref.kind for ref in named} & {"run", "event"})
+        or (before and after in AMOUNTS and before.kind in ("QUARTER", "PERIOD", "DATE"))
+    )
+    verb = (
+        word.kind == "W_RUN"
+        and runs
+        and (said == "runs" or named or after in AMOUNTS or text[: word.start].casefold().split()[-1:] in _MODALS)
+    )
     return replace(word, kind="") if verb else word
 
 
@@ -253,9 +270,10 @@ def _is_compared(words: Sequence[Word], place: int) -> bool:
 _WEAK = frozenset(("BUY", "TAKE", "SHIFTS", "TO", "SHOW", "FROM", "DELIVER", "ADD"))
 #: Tokens that say no more beside others: whose demand, where a price is meant; everything, beside what is named.
 _BESIDE = (
-    (frozenset(("PRICE", "ALL_PRICES", "DEARER", "CHEAPER")), frozenset(("DEMAND", "GPU"))),
+    (frozenset(("PRICE", "ALL_PRICES", "DEARER", "CHEAPER")), frozenset(("DEMAND", "GPU", "DELIVERY"))),
     (frozenset(("NAME", "PRICE", "ALL_PRICES", "LATENCY")), frozenset(("EVERYTHING",))),
     (frozenset(AMOUNTS), frozenset(("REPORT", "LIMITS"))),
+    (frozenset(("PERCENT", "FRACTION", "A_QUARTER", "TIMES", "SCALE")), frozenset(("PER_HOUR",))),
 )
 
 

@@ -250,9 +250,10 @@ class Lexer:
         for atom, _, end in self._atoms[at : at + 2 * self._longest]:
             atom = head if head and not parts else atom  # noqa: PLW2901
             parts.append(atom)
-            plain += [atom] if atom not in _ARTICLES or not plain else []
+            said = atom not in _ARTICLES and (atom, *parts[-2:-1]) != ("of", "all")
+            plain += [atom] if said or not plain else []
             kept = tuple(part for part in plain if part not in ("-", "_")) if atom not in ("-", "_") else ()
-            meant = self._phrases.get(tuple(parts)) or (self._phrases.get(kept) if atom not in _ARTICLES else None)
+            meant = self._phrases.get(tuple(parts)) or (self._phrases.get(kept) if said else None)
             if meant:
                 found = Word(meant[0], self._atoms[at][1], end, meant[1])
         return replace(found, why=str(found.value)) if found and found.kind == "UNSURE" else found
