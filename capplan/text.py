@@ -235,8 +235,8 @@ def price(value: float, currency: str = "USD", *, signed: bool = False) -> str:
     """Write a price of something: always with cents below a thousand, with three digits below a tenth.
 
     Examples:
-        >>> price(4), price(-2.024, "EUR"), price(0.1), price(0.0123), price(1234)
-        ('$4.00', '-€2.02', '$0.10', '$0.0123', '$1.2k')
+        >>> price(4), price(-2.024, "EUR"), price(0.1, "JPY"), price(0.0123), price(1234)
+        ('$4.00', '-€2.02', '¥0.10', '$0.0123', '$1.2k')
     """
     size = abs(value)
     cents = math.isfinite(value) and 0.1 <= size < 999.5
