@@ -1,10 +1,9 @@
 """A second statement of a purchase, from the data dictionary alone: every contract, hour and path written out in one program.
 
 Nothing of capplan's model is used here. It covers: paths with load blocks and risk (CVaR), several classes and accelerators, contracts
-with lots, minima, lead
-times and prepayment, signed contracts that end on any day and may be renewed, prices by the hour with caps, quotas by what they count,
-budgets, prices that
-move, discounting, and the three treatments of the horizon's end.
+with lots, minima, lead times and prepayment, reservations and plans that make hours cheaper, signed contracts that end on any day and may
+be renewed, machines owned and the power of their rooms, prices by the hour with caps, quotas by what they count, budgets, spend agreements,
+prices that move, discounting, and the three treatments of the horizon's end.
 """
 
 from __future__ import annotations
@@ -18,7 +17,10 @@ from typing import Any
 import pandas as pd
 import pulp
 
-TERM_MONTHS = {"reserved_1y": 12, "reserved_3y": 36}
+from tests.cases.checked_rooms import Rooms
+from tests.cases.checked_spend import agreements, bill, discount_share, role
+
+TERM_MONTHS = {"reserved_1y": 12, "reserved_3y": 36, "savings_plan_1y": 12, "savings_plan_3y": 36}
 BY_HOUR = ("on_demand", "spot")
 
 
@@ -51,20 +53,24 @@ class Checker:
         self.expected: dict[str, dict[str, Any]] = {}
         for row in records(problem.generations):
             self.succeed(row)
-        self.model = pulp.LpProblem("check", pulp.LpMinimize)
+        self.model, self.today = pulp.LpProblem("check", pulp.LpMinimize), pd.Timestamp(self.a.as_of)
         self.cost: list[Any] = []
+        self.rooms = Rooms(self)
         signed, offered = self.signed(), self.offered()
-        self.contracts = [*signed, *offered, *self.given_back(signed, offered)]
+        self.contracts = [*signed, *offered, *self.given_back(signed, offered), *self.rooms.there, *self.rooms.sold()]
 
     def succeed(self, row: dict[str, Any]) -> None:
         """Offer a machine that is expected as the one it succeeds is offered; a book of the checker has one row for it."""
         name, before = row["accelerator"], row["succeeds"]
         self.expected[name] = row
+        ratios = dict.fromkeys(("usd_per_hour", "capex_usd"), row["price_ratio"])
         for offer in [one for one in self.offers if self.machines[one["sku"]]["accelerator"] == before]:
-            sku = f"{offer['sku']} as {name}"
-            self.machines[sku] = self.machines[offer["sku"]] | {"accelerator": name}
-            again = {"offer_id": f"{offer['offer_id']} as {name}", "sku": sku, "usd_per_hour": row["price_ratio"] * offer["usd_per_hour"]}
-            self.offers.append(offer | again)
+            if offer["term"].startswith("savings_plan"):
+                continue
+            sku, old = f"{offer['sku']} as {name}", self.machines[offer["sku"]]
+            self.machines[sku] = old | {"accelerator": name} | ({"power_kw": 1.43 * old["power_kw"]} if "power_kw" in old else {})
+            again = {"offer_id": f"{offer['offer_id']} as {name}", "sku": sku}
+            self.offers.append(offer | again | {key: ratio * offer[key] for key, ratio in ratios.items() if key in offer})
         for (c, accelerator), rate in list(self.speed.items()):
             if accelerator == before:
                 self.speed[c, name] = rate * row["speedup_ratio"]
@@ -114,6 +120,7 @@ class Checker:
         for row in records(self.p.commitments):
             end = row["end"] + pd.Timedelta(days=1)
             count = self.machines[row["sku"]]["accelerator_count"]
+            row |= {"role": "full" if row.get("guarantees_capacity", True) else "units"}
             found.append(row | {"last": end, "taken": row["machines"], "size": count, "paid": False, "from": row["start"], "first": True})
             before: Any = row["machines"]
             while row.get("renewal_usd_per_hour") is not None and self.days[0] <= end < self.end:
@@ -146,7 +153,7 @@ class Checker:
             if row.get("notice_date") is not None and row["notice_date"] < told:
                 days = []
             gone: list[Any] = []
-            prepaid = min(row.get("upfront_paid_usd", 0.0) / (row["machines"] * row["usd_per_hour"] * self.hours_of(row)), 1.0)
+            prepaid = self.prepaid(row)
             for day in days:
                 left = row["usd_per_hour"] * sum(2190 * self.part(q, day, row["last"]) for q in range(len(self.days) - 1))
                 costs = [exit_share * (1 - prepaid) * left] if exit_share < 1 else []
@@ -167,22 +174,29 @@ class Checker:
             self.model += pulp.lpSum([*gone, *again]) <= row["machines"]
         for day, worth in exchanged.items():
             bought = [
-                row["usd_per_hour"] * sum(2190 * self.part(q, row["from"], row["last"]) for q in range(len(self.days) - 1)) * row["taken"]
+                sum(
+                    row["upfront_share"] * row["usd_per_hour"] * amount + self.hourly(row, q) * amount
+                    for q, amount in enumerate(self.hours(row))
+                )
+                * row["taken"]
                 for row in offered
-                if row["from"] == day
+                if row["from"] == day and row["term"] != "owned"
             ]
             self.model += pulp.lpSum(worth) <= pulp.lpSum(bought)
         return found
 
-    def hours_of(self, row: dict[str, Any]) -> float:
-        """Hours of a signed contract, by the calendar."""
-        return float((row["last"] - row["start"]) / pd.Timedelta(hours=1))
+    def prepaid(self, row: dict[str, Any]) -> float:
+        """Share of a signed contract's price, by the hours of the calendar, that was paid at signing."""
+        if row["term"] == "owned":
+            return 0.0
+        hours = (row["last"] - row["start"]) / pd.Timedelta(hours=1)
+        return float(min(row.get("upfront_paid_usd", 0.0) / (row["machines"] * row["usd_per_hour"] * hours), 1.0))
 
     def offered(self) -> list[dict[str, Any]]:
         """Offers in each planned quarter that begins late enough."""
         found = []
         for row in self.offers:
-            if row["term"] in BY_HOUR:
+            if row["term"] in BY_HOUR or not self.stands_for(row):
                 continue
             for day in self.days[: self.count]:
                 lead = pd.Timedelta(days=row.get("lead_time_days_p50") or 0.0)
@@ -207,9 +221,22 @@ class Checker:
                         "from": day,
                         "usd_per_hour": row["usd_per_hour"] * self.move(row, day),
                         "upfront_share": row.get("upfront_share") or 0.0,
+                        "role": role(self, row),
+                        "signed_on": max(
+                            day - pd.Timedelta(days=row.get("lead_time_days_p90", row.get("lead_time_days_p50")) or 0.0), self.today
+                        ),
                     }
+                    | (self.rooms.owned(row, day, day + pd.DateOffset(months=months)) if row["term"] == "owned" else {})
                 )
         return found
+
+    def stands_for(self, row: dict[str, Any]) -> bool:
+        """Is it the offer of its plan with the smallest lot? A plan's dollars are the same at each of its rates."""
+        same = [one for one in self.offers if "plan_id" in row and one.get("plan_id") == row["plan_id"]] or [row]
+        return (
+            row["offer_id"]
+            == min(same, key=lambda one: ((one.get("lot_machines") or 1) * one["usd_per_hour"], one["offer_id"]))["offer_id"]
+        )
 
     # --- what it costs -----------------------------------------------------------------------------------------------------------------
 
@@ -218,37 +245,74 @@ class Checker:
         begin, end = self.days[q], self.days[q + 1]
         return max((min(last, end) - max(first, begin)) / (end - begin), 0.0)
 
+    def hours(self, row: dict[str, Any]) -> list[float]:
+        """Hours of a contract in each quarter."""
+        return [2190 * self.part(q, row["from"], row["last"]) for q in range(len(self.days) - 1)]
+
+    def middle(self, q: int) -> pd.Timestamp:
+        return self.days[q] + (self.days[q + 1] - self.days[q]) / 2
+
+    def hourly(self, row: dict[str, Any], q: int) -> float:
+        """What a machine costs in an hour of a quarter beside its prepayment; what is reserved is billed as on demand, at least."""
+        if "at_once" in row:
+            return row["usd_per_hour"] * row["open"] + (self.rooms.electricity(row, q) if row["term"] == "owned" else 0.0)
+        if row["term"] == "owned":
+            return self.rooms.electricity(row, q) + row["upkeep"]
+        if row["role"] == "reserve":
+            rented = next(one for one in self.offers if one["term"] == "on_demand" and one["sku"] == row["sku"])
+            return row["usd_per_hour"] - rented["usd_per_hour"] * self.move(rented, self.middle(q))
+        return (1 - row["upfront_share"]) * row["usd_per_hour"]
+
+    def once(self, row: dict[str, Any]) -> float:
+        """What a machine costs at once: where it is left, as its price, or prepaid."""
+        if "at_once" in row:
+            return float(row["at_once"])
+        if row["term"] == "owned":
+            return float(row.get("capex_usd", 0.0))
+        return float(row["upfront_share"] * row["usd_per_hour"] * sum(self.hours(row)) * (row["role"] != "reserve"))
+
+    def counted(self) -> int:
+        """Quarters in which payments count."""
+        return {"truncate": self.count, "count_in_full": len(self.days) - 1}.get(self.a.horizon_end, self.count + 4 * self.years)
+
     def pay(self) -> None:
         """Add what contracts cost: evenly over quarters, prepaid at the first; cut off, in full, or the part while demand is held."""
-        growth = 1 + self.a.discount_rate_per_year
-        until = {"truncate": self.count, "count_in_full": len(self.days) - 1}.get(self.a.horizon_end, self.count + 4 * self.years)
+        growth, until = 1 + self.a.discount_rate_per_year, self.counted()
         for row in self.contracts:
             if not row["paid"]:
                 continue
-            hours = [2190 * self.part(q, row["from"], row["last"]) for q in range(len(self.days) - 1)]
-            first = next(q for q, amount in enumerate(hours) if amount)
+            hours = self.hours(row)
+            first, last = (pick(q for q, amount in enumerate(hours) if amount) for pick in (min, max))
             kept = 1.0 if self.a.horizon_end == "truncate" else sum(hours[:until]) / sum(hours)
-            evenly = sum(amount * growth ** (-(q + 0.5) / 4) for q, amount in enumerate(hours[:until]))
-            if "at_once" in row:
-                once = row["at_once"] * kept * growth ** (-first / 4)
-                self.cost.append((row["usd_per_hour"] * row["open"] * evenly + once) * row["taken"])
-                continue
-            usd = (1 - row["upfront_share"]) * evenly + row["upfront_share"] * sum(hours) * kept * growth ** (-first / 4)
-            self.cost.append(row["usd_per_hour"] * usd * row["taken"])
+            evenly = [amount * growth ** (-(q + 0.5) / 4) for q, amount in enumerate(hours[:until])]
+            usd = sum(self.hourly(row, q) * amount for q, amount in enumerate(evenly) if amount)
+            usd += self.once(row) * kept * growth ** (-first / 4)
+            if row.get("back_usd") and (self.a.horizon_end != "truncate" or last < until):
+                usd -= row["back_usd"] * kept * growth ** (-(min(last, until - 1) + 0.5) / 4)
+            self.cost.append(usd * row["taken"])
 
     # --- what is done ------------------------------------------------------------------------------------------------------------------
 
-    def there(self, accelerator: str, first: pd.Timestamp, last: pd.Timestamp) -> Any:
-        """Accelerators of a kind under contract from one day to another, at their mean."""
-        return pulp.lpSum(
-            row["size"] * row["taken"] * max((min(last, row["last"]) - max(first, row["from"])) / (last - first), 0.0)
-            for row in self.contracts
-            if self.machines[row["sku"]]["accelerator"] == accelerator
-        )
+    def there(self, first: pd.Timestamp, last: pd.Timestamp) -> dict[tuple[str, str], Any]:
+        """What is under contract from one day to another at its mean: accelerators by kind and role, and dollars of plans."""
+        found: dict[tuple[str, str], list[Any]] = defaultdict(list)
+        for row in self.contracts:
+            taken = row["taken"] * max((min(last, row["last"]) - max(first, row["from"])) / (last - first), 0.0)
+            name, amount = self.machines[row["sku"]]["accelerator"], row["size"] * taken
+            if row["role"] != "dollars":
+                found[row["role"], name].append(amount)
+                continue
+            # A plan pays for the machines of its lot at the rates it was signed at.
+            today = next(one["usd_per_hour"] for one in self.offers if one["offer_id"] == row["offer_id"])
+            found["dollars", row.get("plan_id", row["offer_id"])].append(today * taken)
+            if row.get("guarantees_capacity"):
+                found["reserve", name].append(amount)
+        return {key: pulp.lpSum(parts) for key, parts in found.items()}
 
-    def held_in_year(self, accelerator: str, q: int) -> Any:
+    def held_in_year(self, q: int) -> dict[tuple[str, str], Any]:
         """The mean of a year's quarters, which have the same hours."""
-        return pulp.lpSum(0.25 * self.there(accelerator, self.days[q + i], self.days[q + i + 1]) for i in range(4))
+        four = [self.there(self.days[q + i], self.days[q + i + 1]) for i in range(4)]
+        return {key: pulp.lpSum(0.25 * each[key] for each in four) for key in four[0]}
 
     def cap(self, kind: str, accelerator: str, default: float) -> float:
         mine = [
@@ -258,92 +322,114 @@ class Checker:
         ]
         return min(mine) if mine else default
 
-    def hour(self, name: str, need: dict[str, float], day: pd.Timestamp, held: dict[str, Any], *, later: bool) -> tuple[Any, Any]:
-        """Serve one hour; return what it costs, and what of that is paid in money."""
+    def hour(
+        self, name: str, need: dict[str, float], day: pd.Timestamp, held: dict[Any, Any], off: float = 0.0, *, later: bool
+    ) -> tuple[Any, Any]:
+        """Serve one hour; return what it costs, and what of that is paid in money, less a discount on use by the hour."""
         since = max(step for step in self.days[: self.count] if step <= day)
         usd, money, done = [], [], defaultdict(list)
         classes = {row["class"]: row for row in records(self.p.classes)}
-        speed = self.speed
-        running = {}
-        for accelerator, own in held.items():
+        running, rented, price = {}, {}, {}
+        self.later: list[Any] = []
+        for accelerator in self.kinds:
             offers = {
                 row["term"]: row
                 for row in self.offers
                 if self.machines[row["sku"]]["accelerator"] == accelerator and row["term"] in BY_HOUR and self.comes(row["sku"], since)
             }
-            for way in ("contract", *offers):
+            for way in ("contract", "reserved", *offers):
                 use = {
                     c: self.model.add_variable(f"{way} {accelerator} {c} {name}", 0)
                     for c in need
-                    if (c, accelerator) in speed and (way != "spot" or classes[c]["interruptible"])
+                    if (c, accelerator) in self.speed and (way != "spot" or classes[c]["interruptible"])
                 }
                 for c, amount in use.items():
-                    done[c].append(speed[c, accelerator] * amount)
+                    done[c].append(self.speed[c, accelerator] * amount)
                 total = running[accelerator, way] = pulp.lpSum(use.values())
                 if way == "contract":
-                    again = self.model.add_variable(f"again {accelerator} {name}", 0, None if later and self.again(accelerator, day) else 0)
-                    self.model += total <= own + again
-                    usd.append((self.again(accelerator, day) or 0.0) * again)
+                    anew = self.again(accelerator, day, ("full",)) if later else None
+                    again = self.model.add_variable(f"again {accelerator} {name}", 0, 0 if anew is None else None)
+                    self.model += total <= held.get(("full", accelerator), 0) + again
+                    usd.append((anew or 0.0) * again)
+                elif way == "reserved":
+                    self.model += total <= held.get(("reserve", accelerator), 0)
                 else:
-                    price = (
+                    hourly = (
                         offers[way]["usd_per_hour"] / self.machines[offers[way]["sku"]]["accelerator_count"] * self.move(offers[way], day)
                     )
                     self.model += total <= self.cap(f"{way}_accelerators", accelerator, getattr(self.a, f"{way}_accelerators"))
-                    usd.append(price * total)
-                    money.append(price * total)
+                    if way == "spot":
+                        money.append((1 - off) * hourly * total)
+                    else:
+                        price[accelerator], rented[accelerator] = (1 - off) * hourly, total + running[accelerator, "reserved"]
+        money.append(bill(self, name, rented, held, price, day, later=later))
+        usd += [*money, *self.later]
         for limit in [] if later else self.limits:
             ways = {"running": ("on_demand",), "all": BY_HOUR}.get(limit.get("counts") or "", ())
             if limit["kind"] == "quota_accelerators":
-                mine = [accelerator for accelerator in held if limit.get("accelerator") in (None, accelerator)]
+                mine = [accelerator for accelerator in self.kinds if limit.get("accelerator") in (None, accelerator)]
                 by_hour = [running[accelerator, way] for accelerator in mine for way in ways if (accelerator, way) in running]
-                self.model += pulp.lpSum([held[accelerator] for accelerator in mine]) + pulp.lpSum(by_hour) <= limit["amount"]
+                bought = [held.get((role, accelerator), 0) for accelerator in mine for role in ("full", "reserve")]
+                self.model += pulp.lpSum(bought) + pulp.lpSum(by_hour) <= limit["amount"]
         for c, amount in need.items():
             missed = self.model.add_variable(f"missed {c} {name}", 0)
             self.model += pulp.lpSum(done[c]) + missed >= amount
             usd.append(classes[c]["shortfall_usd_per_unit"] * missed)
         return pulp.lpSum(usd), pulp.lpSum(money)
 
-    def again(self, accelerator: str, day: pd.Timestamp) -> float | None:
+    def again(self, accelerator: str, day: pd.Timestamp, roles: tuple[str, ...]) -> float | None:
         """Cheapest contract for an hour after the horizon, with capital for prepayment; above a year at one and a half times its price."""
         rates = []
         for row in self.offers:
-            if row["term"] not in BY_HOUR and self.machines[row["sku"]]["accelerator"] == accelerator:
-                years, growth = (TERM_MONTHS.get(row["term"]) or row["term_months"]) / 12, 1 + self.a.discount_rate_per_year
-                worth = years if growth == 1 else (1 - growth**-years) / log(growth)
-                prepaid = row.get("upfront_share", 0.0)
-                rate = row["usd_per_hour"] / self.machines[row["sku"]]["accelerator_count"] * (1 - prepaid + prepaid * years / worth)
-                rates.append(rate * self.move(row, day) * (1.0 if years <= 1 else 1.5))
+            if (
+                row["term"] in (*BY_HOUR, "owned")
+                or self.machines[row["sku"]]["accelerator"] != accelerator
+                or role(self, row) not in roles
+            ):
+                continue
+            years, growth = (TERM_MONTHS.get(row["term"]) or row["term_months"]) / 12, 1 + self.a.discount_rate_per_year
+            worth = years if growth == 1 else (1 - growth**-years) / log(growth)
+            prepaid = row.get("upfront_share", 0.0)
+            rate = row["usd_per_hour"] / self.machines[row["sku"]]["accelerator_count"] * (1 - prepaid + prepaid * years / worth)
+            rates.append(rate * self.move(row, day) * (1.0 if years <= 1 else 1.5))
         return min(rates, default=None)
 
     def solve(self) -> float:
         """Return the least risk-weighted cost."""
         growth, demand = 1 + self.a.discount_rate_per_year, self.p.demand
-        kinds = sorted({row["accelerator"] for row in self.machines.values()})
+        self.kinds = sorted({row["accelerator"] for row in self.machines.values()})
+        closing = [row["end"] + pd.Timedelta(days=1) for row in self.rooms.sites.values() if not pd.isna(row["end"])]
         cuts = sorted(
             {
                 *self.days[: self.count + 1],
                 *(day for row in self.contracts for day in (row["from"], row["last"]) if self.days[0] < day < self.end),
+                *(day for day in closing if self.days[0] < day < self.end),
             }
         )
         path_cost, spent = defaultdict(list), defaultdict(list)
         chance = demand.drop_duplicates("path").set_index("path")["probability"].to_dict()
         for first, last in pairwise(cuts):
             q = max(step for step in range(self.count) if self.days[step] <= first)
-            held = {kind: self.there(kind, first, last) for kind in kinds}
-            middle = self.days[q] + (self.days[q + 1] - self.days[q]) / 2
+            held = self.there(first, last)
+            self.rooms.hold(first, last)
+            self.rooms.space(q, first, last)
             label = f"{self.days[q].year}Q{(self.days[q].month + 2) // 3}"
             for (path, block), part in demand[demand["quarter"] == label].groupby(["path", "block"]):
                 need = dict(zip(part["class"], part["work_per_hour"], strict=True))
-                usd, money = self.hour(f"{first:%Y%m%d} {path} {block}", need, middle, held, later=False)
+                name = f"{first:%Y%m%d} {path} {block}"
+                usd, money = self.hour(name, need, self.middle(q), held, discount_share(self, q), later=False)
                 hours = part["hours"].iloc[0] * self.part(q, first, last)
                 path_cost[path].append(hours * growth ** (-(q + 0.5) / 4) * usd)
-                spent[label].append(chance[path] * hours * money)
+                spent[q].append(chance[path] * hours * money)
+        for q in range(self.count, self.counted()):
+            self.rooms.space(q, self.days[q], self.days[q + 1])
         self.pay()
         self.budgets(spent)
+        agreements(self, spent)
         last_label = f"{self.days[self.count - 1].year}Q{(self.days[self.count - 1].month + 2) // 3}"
         for year in range(self.years):
             q = self.count + 4 * year
-            held = {kind: self.held_in_year(kind, q) for kind in kinds}
+            held = self.held_in_year(q)
             length = sum(growth ** (-(q + i + 0.5) / 4) for i in range(4))
             for (path, block), part in demand[demand["quarter"] == last_label].groupby(["path", "block"]):
                 usd, _ = self.hour(
@@ -372,18 +458,26 @@ class Checker:
         """Return expected cost and CVaR of what was solved with no weight on either alone."""
         return {name: float(pulp.value(part)) for name, part in self.parts.items()}
 
-    def budgets(self, spent: dict[str, list[Any]]) -> None:
-        """Keep what contracts cost in each quarter, with the expected use by the hour, within each hard budget."""
+    def budgets(self, spent: dict[int, list[Any]]) -> None:
+        """Keep what contracts cost in each quarter by days, with the expected use by the hour, within each budget, or pay for more."""
+        growth = 1 + self.a.discount_rate_per_year
         for limit in self.limits:
             if limit["kind"] == "budget_usd":
                 for q in range(self.count):
-                    label = f"{self.days[q].year}Q{(self.days[q].month + 2) // 3}"
-                    committed = pulp.lpSum(
-                        row["usd_per_hour"] * 2190 * self.part(q, row["from"], row["last"]) * row["taken"] for row in self.contracts
-                    )
-                    once = pulp.lpSum(
-                        (row["at_once"] + row["lost"]) * row["taken"]
-                        for row in self.contracts
-                        if "at_once" in row and row["from"] == self.days[q]
-                    )
-                    self.model += committed + once + pulp.lpSum(spent[label]) <= limit["amount"]
+                    parts = [self.booked(row, q) * row["taken"] for row in self.contracts] + self.rooms.spent[q]
+                    over = self.model.add_variable(f"over {limit['limit_id']} {q}", 0, 0 if limit["hard"] else None)
+                    self.cost.append(self.a.soft_limit_penalty_share * growth ** (-(q + 0.5) / 4) * over)
+                    self.model += pulp.lpSum(parts) + pulp.lpSum(spent[q]) - over <= limit["amount"]
+
+    def booked(self, row: dict[str, Any], q: int) -> float:
+        """What a machine costs in the accounts of a quarter: a contract its price by days, a machine owned its loss of value beside."""
+        days = (self.days[q + 1] - self.days[q]).days * self.part(q, row["from"], row["last"])
+        share = days / ((row["last"] - row["from"]) / pd.Timedelta(days=1))
+        if not row["paid"]:
+            return days * 24 * (self.rooms.loss(row) if row["term"] == "owned" else row["usd_per_hour"])
+        evenly = self.hourly(row, q) * self.hours(row)[q]
+        if "at_once" in row:
+            return self.hours(row)[q] * row["usd_per_hour"] + (row["at_once"] + row["lost"]) * (row["from"] == self.days[q])
+        if row["term"] == "owned":
+            return evenly + (row.get("capex_usd", 0.0) - row.get("back_usd", 0.0)) * share
+        return evenly if row["role"] == "reserve" else row["usd_per_hour"] * sum(self.hours(row)) * share

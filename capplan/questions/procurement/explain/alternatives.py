@@ -25,6 +25,7 @@ from capplan.questions.procurement.program.purchase_model import Model
 from capplan.questions.procurement.program.second_stage import Recourse
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.departures import DEPARTURE
+from capplan.questions.procurement.supply.generations import NOT_THERE
 from capplan.questions.procurement.work.load import Work
 from capplan.records import records
 
@@ -121,11 +122,12 @@ def _objective(row: Mapping[str, object]) -> float:
 
 
 def uncapped(program: TwoStage, recourse: Recourse, work: Work) -> TwoStage:
-    """Return the program if on demand had no cap, also none by a quota of running machines."""
-    lifted = program.h.copy()
-    caps = recourse.rows["kind"].isin(["on_demand_accelerators", "quota_accelerators"]).to_numpy()
+    """Return the program if on demand had no cap, also none by a quota of running machines; what has not come cannot be had."""
+    lifted, rows = program.h.copy(), recourse.rows
+    caps = rows["kind"].isin(["on_demand_accelerators", "quota_accelerators"]).to_numpy()
     lifted[:, caps] = (1 + need_accelerators(work).sum()) * recourse.W[np.flatnonzero(caps)].toarray().max(initial=1.0)
-    return replace(program, h=lifted)
+    waiting = rows["limit_id"].str.contains(NOT_THERE, regex=False).to_numpy() & (program.h == 0)
+    return replace(program, h=np.where(waiting, 0.0, lifted))
 
 
 def stretched(x: np.ndarray, decisions: sparse.csr_matrix, model: Model) -> tuple[np.ndarray, list[Excess]]:

@@ -25,8 +25,6 @@ from capplan.questions.procurement.supply.market import Market
 from capplan.questions.procurement.supply.site_power import PaidPower
 from capplan.questions.procurement.work.deferral import deferrals
 from capplan.questions.procurement.work.load import Work
-from capplan.questions.procurement.work.spans import YEAR
-from capplan.questions.procurement.work.timeline import years_after
 from capplan.records import records
 
 
@@ -125,8 +123,6 @@ def _first_stage(
     from capplan.optimize import modelling
 
     timeline = choices.timeline
-    counted = timeline.planned + YEAR * years_after(a)
-    counted = {"truncate": timeline.planned, "count_in_full": len(timeline.quarters)}.get(a.horizon_end, counted)
     problem = modelling.LpProblem("purchases", modelling.LpMinimize)
     highest = _most_lots(need_accelerators(work) * (1 + a.deferral_quarters), market, choices)
     lots, rules = _lot_columns(problem, choices.table, highest, a)
@@ -136,7 +132,7 @@ def _first_stage(
     amounts = [problem.add_variable(extra.name, 0, extra.most) for extra in extras]
     saving = amounts[len(amounts) - len(power.extras) :]
     limited = limit_rows(problem, choices, market, limits, lots, saving, a)
-    paid = {amount: extra.usd if extra.quarter < counted else 0.0 for amount, extra in zip(amounts, extras, strict=True)}
+    paid = {amount: extra.usd for amount, extra in zip(amounts, extras, strict=True)}
     for amount, extra, kilowatts in zip(saving, power.extras, power.draws, strict=True):
         rules.append(drawn_within(amount, kilowatts, lots, extra.name))
     agreed, unspent = agreement_rules(problem, years, lots, planned_use, amounts[: len(planned_use)], timeline)

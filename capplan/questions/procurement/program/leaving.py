@@ -7,6 +7,7 @@ import numpy as np
 from capplan.contract_kinds import RENEWABLE_TERMS
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.departures import DEPARTURE, EXCHANGE
+from capplan.questions.procurement.supply.owned import KEEP
 
 
 def departure_rules(choices: Choices, lots: list[Any]) -> list[tuple[Any, str]]:
@@ -17,13 +18,15 @@ def departure_rules(choices: Choices, lots: list[Any]) -> list[tuple[Any, str]]:
 
 
 def left_once(choices: Choices, lots: list[Any]) -> list[tuple[Any, str]]:
-    r"""Leave machines of a contract in one quarter or renew them, not both: :math:`\sum_q d_{cq} + r_c \le M_c`."""
+    r"""Leave machines of a contract in one quarter, or renew or keep them, not both: :math:`\sum_q d_{cq} + r_c \le M_c`."""
     from capplan.optimize import modelling
 
     table, rules = choices.table, []
     leaving = (table["kind"] == DEPARTURE).to_numpy()
     for contract, part in table[leaving].groupby("of_contract", sort=True):
-        renewed = np.flatnonzero(((table["offer_id"] == f"renew {contract}") & (table["follows"] == "")).to_numpy())
+        renewed = np.flatnonzero(
+            (table["offer_id"].isin([f"renew {contract}", f"{KEEP} {contract}"]) & (table["follows"] == "")).to_numpy()
+        )
         own = [*part.index.tolist(), *renewed.tolist()]
         rules.append((modelling.lpSum(lots[j] for j in own) <= float(part["maximum_lots"].iloc[0]), f"machines of {contract}"))
     return rules

@@ -39,8 +39,7 @@ class LimitRows:
         """Say which machines are there at each moment, by choice and by holding."""
         table, spans, holdings = self.choices.table, self.choices.moments, self.market.holdings
         self.there = (spans.covered(table["start"], table["end"])[:, : spans.planned] > 0) * 1.0
-        gives = np.isin(table["role"], ["full", "reserve"])[:, None]
-        self.bought = table["lot_accelerators"].to_numpy(float)[:, None] * self.there * gives
+        self.bought = self.choices.sure_accelerators[:, None] * self.there
         full = (holdings["role"] == "full").to_numpy()[:, None] if len(holdings) else np.zeros((0, 1))
         self.signed = held(self.market, spans)[:, : spans.planned] * full
 

@@ -102,16 +102,19 @@ def _assemble(sheet: Sheet, work: Work, sources: Sources) -> Recourse:
     # one point a path, group of later years and level of demand
     beyond = np.repeat(later, paths * len(hours))
     level = np.tile(np.arange(len(hours)), paths * len(later))
-    member = sparse.vstack([sparse.eye(len(quarter), format="csr"), levels[level]]).tocsr()
+
+    def spread(values: np.ndarray) -> np.ndarray:
+        return np.concatenate([values, np.asarray(levels @ values)[level]])
+
     place = np.concatenate([sources.choices.spans.first[quarter] + work.points["segment"].to_numpy(int), beyond])
     path = np.concatenate([work.points["path"].to_numpy(), np.tile(np.repeat(np.arange(paths), len(hours)), len(later))])
     stage = stages.stage[place]
     h = np.stack(sheet.base)[:, place].T.copy()
-    load = member @ work.load
+    load = spread(work.load)
     h[:, : len(work.rows)] = load
     for row in sorted({row for found in sources.share_rows.values() for row in found}):
         h[:, row] *= load[:, rows["row"][row]]
-    scarcity = lay_out_scarcity(sources.spot_caps, place, member, work, sources.a.spot_scarcity, sources.ample)
+    scarcity = lay_out_scarcity(sources.spot_caps, place, spread, work, sources.a.spot_scarcity, sources.ample)
     h[:, scarcity.rows] = scarcity.left(load)
     technology = technologies.number[place, work.paths["state"].to_numpy(int)[path]]
     weight = np.concatenate([work.points["hours"].to_numpy(), hours[level]]) * stages.weight[stage]
@@ -158,15 +161,19 @@ def later_levels(work: Work, quarter: int) -> tuple[sparse.csr_matrix, np.ndarra
 
 
 def _by_state(columns: pd.DataFrame, technologies: Technologies) -> tuple[np.ndarray, np.ndarray]:
-    """Return cost and spend of each column under each technology; planned agreement spend counts at stated prices, the rest on top."""
+    """Return cost and spend of each column under each technology.
+
+    What is planned under an agreement is paid and counted at stated prices: what an hour costs beyond them comes on top, and where it costs
+    less the rest is lost, so that no plan counts on spend that it does not lead to.
+    """
     source, pool = columns["source"].to_numpy(), np.maximum(columns["pool"].to_numpy(int), 0)
     usd, spend, egress = (columns[name].to_numpy(float) for name in ("usd", "spend", "egress"))
     rise = np.zeros((len(technologies.stage), len(columns)))
     for name, moves in technologies.prices.items():
         mine = np.isin(source, ON_DEMAND) if name == "on_demand" else source == name
         rise[:, mine] = moves[:, pool[mine]] - 1
-    drawn = source == "agreement_draw"
-    return usd + rise * (np.where(drawn, spend, usd) - egress), spend + rise * (spend - egress)
+    beyond = np.where(source == "agreement_draw", np.maximum(rise, 0.0) * spend, rise * usd)
+    return usd + beyond - rise * egress, spend + rise * (spend - egress)
 
 
 def hours_by_technology(work: Work, recourse: Recourse, decisions: sparse.csr_matrix) -> np.ndarray:

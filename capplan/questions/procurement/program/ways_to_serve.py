@@ -307,14 +307,13 @@ class Sources:
     def _add_quotas(self) -> None:
         r"""Count what runs by the hour beside what is bought: :math:`\sum_{p \in S} \sum_d m_{dp} + \sum_j a_j x_j \le Q - K`."""
         table, holdings, kinds = self.choices.table, self.market.holdings, {"running": ("on_demand",), "all": ("on_demand", "spot")}
-        gives = np.isin(table["role"], ["full", "reserve"]) * table["lot_accelerators"].to_numpy(float)
         for limit in records(self.limits[self.limits["counts"].isin(list(kinds))]):
             when = holds_in(limit, self.choices.timeline.horizon)
             full = in_scope(limit, holdings) & (holdings["role"] == "full").to_numpy()
             room = np.maximum(float(limit["amount"]) - self.held[full].sum(axis=0), 0.0)
             stage = self.technologies.stage
             counted = when[np.minimum(stage, self.planned - 1)] & (stage < self.planned)
-            lots = -(gives * in_scope(limit, table))[:, None] * self.technologies.covered * counted
+            lots = -(self.choices.sure_accelerators * in_scope(limit, table))[:, None] * self.technologies.covered * counted
             base = np.where(when[self.quarter] & ~self.later, np.minimum(room, self.ample), self.ample)
             row = self.sheet.add_row("quota_accelerators", base, lots, limit_id=str(limit["limit_id"]))
             for p in np.flatnonzero(in_scope(limit, self.market.pools)).tolist():

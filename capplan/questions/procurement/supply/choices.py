@@ -31,12 +31,13 @@ class Choices:
 
     #: One row a decision: name, offer_id, kind (offer, renewal, keep, departure), sku, provider, accelerator, region, geography, place,
     #: pool, term, role, quarter, start, end, lot_machines, lot_accelerators, lot_kw, lot_reserve (accelerators reserved without a
-    #: discount), lot_usd_per_hour (dollars an hour of a savings plan), minimum_lots, maximum_lots, forced (renews by itself), follows (name
-    #: of the renewal of which it renews what is left), of_contract and way (of a departure: the contract, and leave, sell or exchange; its
-    #: accelerators count below zero), renewal_assumed (at today's price, since the contract states none), requoted (rests on a quote that
-    #: must be given again), tiered (one of several price tiers), usd_per_hour (one machine), sign_by (day of signature), submit_by (day it
-    #: must be asked for), signed_on (day it is signed, if asked for at once where that day is past), late, firm, site_end (first instant
-    #: after the contract of the site in which a machine one buys stands).
+    #: discount), lot_usd_per_hour (dollars an hour of a savings plan, at today's rates), minimum_lots, maximum_lots, forced (renews by
+    #: itself), follows (name of the renewal of which it renews what is left), of_contract and way (of a departure: the contract, and leave,
+    #: sell or exchange; its accelerators count below zero), rising_usd_per_hour (what a machine sold saves at its site's prices, which
+    #: rise), renewal_assumed (at today's price, since the contract states none), requoted (rests on a quote that must be given again),
+    #: tiered (one of several price tiers), usd_per_hour (one machine), sign_by (day of signature), submit_by (day it must be asked for),
+    #: signed_on (day it is signed, if asked for at once where that day is past), late, firm, site_end (first instant after the contract of
+    #: the site in which a machine one buys stands).
     table: pd.DataFrame
     timeline: Timeline  #: Planned quarters and those until the last contract ends.
     #: spans, moments: Parts of the planned quarters in which the same machines are there, and years after them; the same cut at short
@@ -55,6 +56,12 @@ class Choices:
     #: (n, Q): The part of `recurring_usd` that is paid for power with its space at a site, at what it costs where none is paid for already.
     space_usd: np.ndarray
     paid_power: PaidPower  #: What of that is paid for in any case.
+
+    @property
+    def sure_accelerators(self) -> np.ndarray:
+        """Accelerators that one lot surely gives, (n,): paid for or reserved."""
+        table = self.table
+        return np.where(table["role"] == "full", table["lot_accelerators"], table["lot_reserve"]).astype(float)
 
     @property
     def running_usd(self) -> np.ndarray:
@@ -159,7 +166,7 @@ def list_choices(
     payments = due(schedules or {}, table, costs.whole.sum(axis=1), timeline)
     costs.recurring[payments["choice"].unique()] = 0.0
     costs.own(market, sites, a)
-    costs.leave(market, a)
+    costs.leave(market, sites, a)
     costs.reserve(market, a)
     bridge = bridge_usd(table, market, a)
     if states is not None:
@@ -193,7 +200,9 @@ def _listed(
         dollars = table["role"] == "dollars"
         sure = (table["role"] == "reserve") | (dollars & (table["guarantees_capacity"] == True))  # noqa: E712 - empty cells are False
         table["lot_reserve"] = table["lot_accelerators"].where(sure, 0.0)
-        table["lot_usd_per_hour"] = (table["lot_machines"] * table["usd_per_hour"]).where(dollars, 0.0)
+        # Whatever a plan costs on the day it is signed, its lot pays for its machines: in dollars at today's rates.
+        rate = table["offer_id"].map(market.contracts.set_index("offer_id")["machine_usd_per_hour"])
+        table["lot_usd_per_hour"] = (table["lot_machines"] * rate).where(dollars, 0.0)
     table = table.reindex(columns=list(_COLUMNS)).astype({name: kind for name, kind in _COLUMNS.items() if kind})
     return table
 
@@ -235,9 +244,13 @@ class _Costs:
         self.residual[owned] = last_quarter * capex * kept
         self.expense[owned] = self.recurring[owned] + _by_day((capex * (1 - kept))[:, 0], covered, timeline)
 
-    def leave(self, market: Market, a: ProcurementAssumptions) -> None:
+    def leave(self, market: Market, sites: pd.DataFrame | None, a: ProcurementAssumptions) -> None:
         """Charge machines that are given back by what is no longer owed, and what giving them back costs."""
-        leaving = (self.table["kind"] == DEPARTURE).to_numpy()
+        leaving, rising = (self.table["kind"] == DEPARTURE).to_numpy(), self.table["rising_usd_per_hour"].to_numpy(float)[:, None]
+        sold = ~np.isnan(rising[:, 0])
+        if sold.any():
+            more = rises(self.table["region"][sold], sites, self.timeline, a) - 1
+            self.whole[sold] += rising[sold] * more * self.lots[sold] * self.hours[sold]
         if leaving.any():
             charged = departure_usd(self.table[leaving], self.whole[leaving], market, a)
             self.recurring[leaving], at_once, self.expense[leaving] = charged
@@ -306,6 +319,7 @@ _COLUMNS = dict.fromkeys(
     "way": "",
     "prepaid_share": "float64",
     "brings_usd": "float64",
+    "rising_usd_per_hour": "float64",
     "rest_usd": "float64",
     "exit_cost_share": "float64",
     "resale_share": "float64",

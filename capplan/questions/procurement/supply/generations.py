@@ -11,6 +11,8 @@ from capplan.units import quarter_start
 
 #: 90th percentile of the standard normal distribution.
 NORMAL_P90 = 1.2815515655446004
+#: How the caps on machines that have not come are named, after the machine.
+NOT_THERE = "not there yet"
 #: Days from the median to the 90th percentile, where only the former is stated.
 USUAL_DELAY_DAYS = 182
 
@@ -73,7 +75,7 @@ def not_there_yet(limits: pd.DataFrame, arrivals: Sequence[Arrival], quarters: S
     """
     rows = [
         dict.fromkeys(limits.columns)
-        | {"limit_id": f"{arrival.accelerator} not there yet", "kind": kind, "amount": 0.0, "quarter": quarter, "hard": True}
+        | {"limit_id": f"{arrival.accelerator} {NOT_THERE}", "kind": kind, "amount": 0.0, "quarter": quarter, "hard": True}
         | {"accelerator": arrival.accelerator}
         for arrival in arrivals
         if arrival.added

@@ -77,6 +77,7 @@ def sold_machines(
             "lot_accelerators": -holding["accelerators"] / count,
             "lot_kw": -holding["power_kw"] / count,
             "usd_per_hour": holding["support_usd_per_hour"] / count + float(running.iloc[0]),
+            "rising_usd_per_hour": float(running.iloc[0]),
             "prepaid_share": 0.0,
             "brings_usd": holding["price_usd"]
             / count

@@ -9,7 +9,7 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.questions.pricing import completed, escalated, kilowatt_usd_per_hour
 from capplan.questions.procurement.program.other_decisions import Extra
 from capplan.questions.procurement.work.spans import Spans
-from capplan.questions.procurement.work.timeline import Timeline
+from capplan.questions.procurement.work.timeline import Timeline, counted_quarters
 from capplan.records import records
 from capplan.units import HOURS_PER_AVERAGE_MONTH
 
@@ -76,8 +76,8 @@ def paid_power(
     .. math:: r_{sq} \le \max(C_s - U_{sq}, 0),\quad r_{sq} \le \sum_j k_j \phi_{jq} x_j
 
     with C the committed kilowatts while the site's contract runs, U those of machines owned, k the kilowatts of a lot and phi the share of
-    the quarter in
-    which it is there. Choices cost their power and space in full; each kilowatt of r takes its price off again.
+    the quarter in which it is there. Choices cost their power and space in full as far as a plan counts payments; each kilowatt of r takes
+    its price off again.
 
     Args:
         timeline, spans, a: Quarters, their parts, and the price of space where a site states none.
@@ -92,7 +92,7 @@ def paid_power(
         ends = site_ends(rooms["site"], sites).fillna(timeline.starts[-1] + pd.DateOffset(months=3))
         begins = pd.Series(timeline.starts[0], index=rooms.index)
         parts = [(q, int(k), spans.covered) for k, q in enumerate(spans.quarter[: spans.planned].tolist())]
-        parts += [(q, q, timeline.covered) for q in range(timeline.planned, len(timeline.quarters))]
+        parts += [(q, q, timeline.covered) for q in range(timeline.planned, counted_quarters(timeline, a))]
         for s, room in enumerate(records(rooms)):
             here = np.maximum(table["lot_kw"].to_numpy(float), 0.0) * (owned & (table["region"] == room["site"]).to_numpy())
             drawn = holdings["power_kw"].to_numpy(float) * (holdings["region"] == room["site"]).to_numpy()

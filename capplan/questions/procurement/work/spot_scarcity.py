@@ -1,6 +1,6 @@
 """Spot that is scarcer when demand is high: every recourse point has a cap of its own, so that all still share one matrix."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +32,12 @@ class Scarcity:
 
 
 def lay_out_scarcity(
-    caps: Mapping[int, tuple[np.ndarray, np.ndarray]], place: np.ndarray, member: sparse.csr_matrix, work: Work, share: float, ample: float
+    caps: Mapping[int, tuple[np.ndarray, np.ndarray]],
+    place: np.ndarray,
+    spread: Callable[[np.ndarray], np.ndarray],
+    work: Work,
+    share: float,
+    ample: float,
 ) -> Scarcity:
     r"""Say what is left of each cap: :math:`S_p = S \max(0,\ 1 - \kappa \max(0,\ D_p / E[D] - 1))`.
 
@@ -42,7 +47,7 @@ def lay_out_scarcity(
     Args:
         caps: For each recourse row of a cap: the rows of work it concerns, and the cap by span.
         place (P,): Span of each recourse point.
-        member (P, points): Weights of the work's points in each recourse point.
+        spread: Turns a value for each of the work's points, (points, k), into one for each recourse point, (P, k).
         share, ample: As in `Scarcity`.
     """
     rows = np.array(sorted(caps), dtype=int)
@@ -57,7 +62,7 @@ def lay_out_scarcity(
         if len(rows)
         else np.zeros((len(total), 0))
     )
-    return Scarcity(rows, serves, stated, np.where(np.isinf(stated), np.inf, member @ mean[cell]), share, ample)
+    return Scarcity(rows, serves, stated, np.where(np.isinf(stated), np.inf, spread(mean[cell])), share, ample)
 
 
 def scarcity_notes(scarcity: Scarcity, h: np.ndarray, W: sparse.csr_matrix, weight: np.ndarray, decisions: sparse.csr_matrix) -> list[str]:

@@ -95,6 +95,12 @@ def years_after(a: ProcurementAssumptions) -> int:
     return a.years_after_horizon if a.horizon_end == "hold_demand" else 0
 
 
+def counted_quarters(timeline: Timeline, a: ProcurementAssumptions) -> int:
+    """Quarters whose payments a plan counts: the planned ones, all, or those while demand is held."""
+    held = timeline.planned + 4 * years_after(a)
+    return {"truncate": timeline.planned, "count_in_full": len(timeline.quarters)}.get(a.horizon_end, held)
+
+
 def make_timeline(a: ProcurementAssumptions, last_end: pd.Timestamp) -> Timeline:
     """Lay out the quarters from the first planned one to the one in which the last contract ends, and at least as far as demand is held.
 
