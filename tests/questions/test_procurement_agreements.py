@@ -41,6 +41,17 @@ def test_a_shortfall_is_paid_where_nothing_uses_it_up() -> None:
     assert any("edp: $1.0k of the $1.0k" in note for note in idle.notes)
 
 
+@pytest.mark.parametrize("change", [-0.5, 0.5])
+def test_use_by_the_hour_counts_as_it_is_billed_where_prices_move(change: float) -> None:
+    """Ten accelerators from April on, at the price of the middle of the quarter; what that leaves of the year's sum is paid."""
+    moves = pd.DataFrame([{"path": "p", "change_share_per_year": change}])
+    billed = HOURS * 10 * 4 * (1 + change) ** (135.5 / 365.25)
+    for committed in (0.5 * billed, 1.2 * billed):
+        found = plan(demand([[0.0, 10.0]]), [ON_DEMAND], agreement(committed), price_paths=moves)
+        assert found.proof.upper_usd == pytest.approx(max(billed, committed))
+        assert found.agreements["shortfall_usd"].sum() == pytest.approx(max(committed - billed, 0.0), abs=1e-4)
+
+
 @pytest.mark.parametrize("committed", [0.0, 20_000.0, 60_000.0, 120_000.0])
 def test_the_plan_is_the_best_of_all(committed: float) -> None:
     """Every purchase of both providers tried out by hand, the payment for what stays unspent included."""

@@ -92,3 +92,23 @@ def test_idle_machines_are_sold_where_they_may_be_and_the_ledger_says_so() -> No
     resale = ledger.entries[(ledger.entries["status"] == "firm") & (ledger.entries["component"] == "residual")]
     brought = resale[resale["view"] == "cash"].groupby("month")["usd"].sum()
     assert {f"{day:%Y-%m-%d}": usd for day, usd in brought.items()} == pytest.approx({"2027-01-01": -240_000.0, "2029-06-01": 48_000.0})
+
+
+def test_a_machine_that_is_sold_is_not_kept() -> None:
+    """Four of ten idle ones are sold in the first quarter; at most the six others run on after the end of their life."""
+    assets = machines(resale_share=0.5, residual_share=0.1, last_day=pd.Timestamp("2028-12-31"))
+    found = plan([6.0, 10.0], assets)
+    assert found.departures["machines"].sum() + found.purchases.loc[found.purchases["kind"] == "keep", "machines"].sum() <= 10
+
+
+def test_a_machine_that_is_sold_saves_electricity_at_its_price_of_the_day() -> None:
+    """Prices of the room rise by a tenth after a year: from the fifth quarter on a machine saves that much more."""
+    assets = machines(in_service=pd.Timestamp("2024-01-01"), resale_share=0.5, residual_share=0.1)
+    a = assumptions(approval_days=0, horizon_quarters=6)
+    site = SITE.assign(escalator_share_per_year=0.1)
+    kept, sold = (
+        solve(demand([[0.0] * 6]), [ON_DEMAND], a, skus=MACHINES, sites=site, assets=assets.assign(resale_share=share))
+        for share in (0.0, 0.5)
+    )
+    saved = 10 * (80_000 * 0.4 + HOURS * (6 * SUPPORT + (4 + 2 * 1.1) * ELECTRICITY))
+    assert kept.proof.upper_usd - sold.proof.upper_usd == pytest.approx(saved)

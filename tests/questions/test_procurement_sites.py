@@ -120,6 +120,13 @@ def test_power_is_paid_for_until_the_contract_of_the_site_ends(ending: str, quar
     assert not any("would stand in" in note for note in bought(1, 8.0, end=pd.Timestamp("2031-12-31")).notes)
 
 
+def test_power_is_saved_only_as_long_as_it_is_paid() -> None:
+    """Five years of machines, of which two planned quarters and a year count: six quarters of space are saved, not twenty."""
+    a = {"horizon_end": "hold_demand", "years_after_horizon": 1}
+    free, none = bought(1, 50.0, a=a), bought(1, 0.0, a=a)
+    assert none.proof.upper_usd - free.proof.upper_usd == pytest.approx(600.0 * 2 * 6)
+
+
 def test_prices_of_power_rise_and_are_discounted_as_all_others() -> None:
     """They rise a year after the day of planning, in the last month of the second quarter, and stay so."""
     a = {"discount_rate_per_year": 0.08, "as_of": A_YEAR_BEFORE_JUNE, "horizon_end": "count_in_full", "horizon_quarters": 2}

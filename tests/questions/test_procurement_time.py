@@ -9,7 +9,8 @@ from capplan.errors import CapplanError
 from capplan.questions.procurement.supply.generations import Arrival
 from capplan.questions.procurement.supply.price_paths import PriceMoves, price_factors, worth_factors
 from capplan.text import money
-from tests.cases.procurement_cases import assumptions, commitment, demand, offer, settle, sku, solve, work_class
+from tests.cases.procurement_cases import assumptions, commitment, demand, offer, problem, settle, sku, solve, work_class
+from tests.cases.procurement_checker import Checker
 
 HOURS = 2190.0
 ON_DEMAND = offer("od", "on_demand", 4.0)
@@ -106,6 +107,14 @@ def test_a_quota_of_running_machines_leaves_spot_aside_and_one_of_all_does_not()
         )
         served = plan.dispatch.query("source != 'shortfall'")["expected_accelerator_hours"].sum()
         assert served == pytest.approx(HOURS * most)
+
+
+def test_a_quota_counts_a_savings_plan_that_guarantees_its_machines() -> None:
+    sure = offer("plan", "savings_plan_1y", 2.0, discounts="usd_per_hour", guarantees_capacity=True)
+    limits = [cap("quota_accelerators", 8.0), cap("on_demand_accelerators", 0.0, limit_id="none")]
+    plan = solve(demand([[20.0]]), [ON_DEMAND, sure], limits=limits)
+    assert plan.purchases["lots"].tolist() == [8]
+    assert plan.proof.upper_usd == pytest.approx(HOURS * (8 * 2 + 12 * 25))
 
 
 def test_only_limits_on_accelerators_count_something() -> None:
@@ -263,6 +272,17 @@ def test_a_later_purchase_is_made_at_the_price_of_its_day() -> None:
     assert hourly.proof.upper_usd == pytest.approx(HOURS * 40 * (0.7 ** (45 / 365.25) + 0.7 ** (135.5 / 365.25)))
 
 
+def test_a_savings_plan_signed_later_pays_for_as_many_machines_at_the_rates_of_its_day() -> None:
+    """Half the price after a year: from July on ten lots still pay for ten machines, for less."""
+    plan_row = offer("plan", "savings_plan_1y", 2.0, discounts="usd_per_hour", guarantees_capacity=False, lead_time_days_p50=100.0)
+    plan = solve(
+        demand([[10.0] * 3]), [ON_DEMAND, plan_row], price_paths=moving(PATH | {"term": "savings_plan_1y", "change_share_per_year": -0.5})
+    )
+    later = 2 * 0.5 ** (181 / 365.25)
+    assert plan.purchases[["quarter", "lots"]].to_numpy().tolist() == [["2027Q3", 10]]
+    assert plan.proof.upper_usd == pytest.approx(HOURS * 10 * (4 + 4 + later))
+
+
 def test_a_quote_that_holds_and_a_right_to_renew_keep_their_price() -> None:
     quoted = LEASE | {"negotiated_usd_per_hour": 1.9, "quote_expires": pd.Timestamp("2027-12-31")}
     old = commitment("old", 3.0, "2026-04-01", "2027-03-31", renewal_usd_per_hour=1.0)
@@ -325,6 +345,7 @@ def test_falling_prices_shorten_terms_and_keeping_today_s_prices_in_mind_costs()
     for fall in (0.0, 0.15, 0.25, 0.35):
         path = moving(PATH | {"change_share_per_year": -fall})
         best = settle(work, rows, a, price_paths=path)
+        assert best.solution.upper == pytest.approx(Checker(problem(work, rows, a, price_paths=path)).solve(), rel=1e-9)
         kept = settle(work, rows, a.model_copy(update={"pinned_purchases": pins + none}), price_paths=path)
         long.append(float(best.purchases.loc[best.purchases["offer_id"] == "three", "lots"].sum()))
         regret.append(kept.solution.upper / best.solution.lower - 1)
