@@ -11,7 +11,7 @@ from capplan.errors import CapplanError
 
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
-#: A scheduler that is there answers in much less, and its first worker is there in as long.
+#: A scheduler that is there answers in much less, and its first worker is there in three times as long.
 ANSWER_SECONDS = 10.0
 
 
@@ -53,8 +53,10 @@ def workers(address: str | None, cores: int = -1) -> Iterator[None]:
             " workers empty"
         ) from error
     try:
-        with joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=30):
+        with joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=3 * ANSWER_SECONDS):
             yield
+    except TimeoutError as error:
+        raise CapplanError(f"workers: the Dask scheduler at {address} has no worker; start some, or leave workers empty") from error
     finally:
         client.close()
 

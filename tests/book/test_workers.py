@@ -169,3 +169,14 @@ def test_a_capacity_curve_is_the_same_on_two_cores_and_on_a_cluster(address):
     both = capacity_curve(jobs, nodes, "easy_backfill", a, cores=2)
     pd.testing.assert_frame_equal(here.curve, there.curve)
     pd.testing.assert_frame_equal(here.curve, both.curve)
+
+
+def test_a_cluster_without_a_worker_says_so(monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (capplan[dask])")
+    monkeypatch.setattr(working, "ANSWER_SECONDS", 1.0)
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
+        pytest.raises(CapplanError, match="has no worker; start some"),
+        workers(cluster.scheduler_address),
+    ):
+        spread(square, range(3))
