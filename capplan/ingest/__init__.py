@@ -45,7 +45,7 @@ FORMATS: dict[str, Format] = {
     "requests": Format(
         "Request log: when, input tokens, output tokens.", "traffic", "read_requests", "RequestOptions", knows_rows=True, many=True
     ),
-    "rates": Format("Rate series: when, requests per second.", "rates", "read_rates", "RateOptions"),
+    "rates": Format("Rate series: when, requests per second.", "request_rates", "read_rates", "RateOptions"),
     "jobs": Format("Job table: submitted, ran for, accelerators.", "jobs", "read_jobs", "JobOptions", many=True),
     "slurm": Format("Output of sacct --parsable2.", "slurm", "read_slurm", "SlurmOptions", uses_book=True, many=True),
     "telemetry": Format(
