@@ -109,7 +109,7 @@ def _assemble(sheet: Sheet, work: Work, sources: Sources) -> Recourse:
     place = np.concatenate([sources.choices.spans.first[quarter] + work.points["segment"].to_numpy(int), beyond])
     path = np.concatenate([work.points["path"].to_numpy(), np.tile(np.repeat(np.arange(paths), len(hours)), len(later))])
     stage = stages.stage[place]
-    h = np.stack(sheet.base)[:, place].T.copy()
+    h = np.stack(sheet.base, axis=1)[place]
     load = spread(work.load)
     h[:, : len(work.rows)] = load
     for row in sorted({row for found in sources.share_rows.values() for row in found}):

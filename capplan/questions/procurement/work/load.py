@@ -1,6 +1,8 @@
 """The work to be served: classes and regions, points in time, and which pool can serve what."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -86,17 +88,13 @@ def lay_out(
         raise CapplanError("there is no demand to plan for; give usage, training runs or demand scenarios of self-hosted workloads")
     paths = _paths(demand)
     hours = _hours(demand, timeline)
-    wide = demand.pivot_table(
-        index=["quarter", "path", "block"], columns=["class", "region"], values="work_per_hour", aggfunc="sum", fill_value=0.0
-    )
-    rows = wide.columns.to_frame(index=False)
+    rows = demand[["class", "region"]].drop_duplicates().sort_values(["class", "region"], ignore_index=True)
     rate = _rates(rows, known, speeds, market.pools)
     rows = _priced_rows(rows, known, _today(rate, market.pools), a)
     speed = rate / rows["fastest"].to_numpy()[:, None]
-    planned = pd.MultiIndex.from_product(
-        [timeline.horizon, paths["path"], sorted(hours["block"].unique())], names=["quarter", "path", "block"]
-    )
-    load = wide.reindex(planned, fill_value=0.0).to_numpy() / rows["fastest"].to_numpy()
+    axes = {"quarter": timeline.horizon, "path": paths["path"].tolist(), "block": sorted(hours["block"].unique())}
+    planned = pd.MultiIndex.from_product(axes.values(), names=list(axes))
+    load = _summed(demand, axes, rows) / rows["fastest"].to_numpy()
     if load.max(initial=0.0) > MOST_ACCELERATORS:
         point, d = np.unravel_index(int(load.argmax()), load.shape)
         raise CapplanError(
@@ -113,6 +111,22 @@ def lay_out(
     notes += _cheap_to_miss(rows, speed, market)
     egress = egress_usd(rows, classes, speed, market.pools, egress_prices)
     return Work(rows, speed, egress, points[present].reset_index(drop=True), load[present], paths, tuple(notes))
+
+
+def _summed(demand: pd.DataFrame, axes: Mapping[str, Sequence[Any]], rows: pd.DataFrame) -> np.ndarray:
+    """Sum work by point and row, (points, rows); what lies beside the axes is left out, and what is not there is 0.
+
+    Work of many paths has millions of rows, and a pivot of them would take several times their memory.
+    """
+    place, inside, points = np.zeros(len(demand), dtype=np.int64), np.ones(len(demand), dtype=bool), 1
+    for name, labels in axes.items():
+        code = pd.Index(labels).get_indexer(demand[name])
+        inside &= code >= 0
+        place, points = place * len(labels) + code, points * len(labels)
+    kinds = (pd.MultiIndex.from_frame(frame[["class", "region"]]) for frame in (rows, demand))
+    place = place * len(rows) + next(kinds).get_indexer(next(kinds))
+    sums = np.bincount(place[inside], demand["work_per_hour"].to_numpy(float)[inside], minlength=points * len(rows))
+    return sums.reshape(points, len(rows))
 
 
 def _refuse(demand: pd.DataFrame, speeds: pd.DataFrame, known: pd.DataFrame) -> None:

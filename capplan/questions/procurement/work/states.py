@@ -148,7 +148,10 @@ def with_states(demand: pd.DataFrame, states: States, seed: int) -> pd.DataFrame
     weight = states.table["probability"].to_numpy(float)
     paths = demand[["path", "probability"]].drop_duplicates("path").sort_values("path").reset_index(drop=True)
     if count == 1:
-        return demand.assign(demand_path=demand["path"], state=0)
+        # columns are put beside the others, which are not copied
+        found = demand.copy(deep=False)
+        found["demand_path"], found["state"] = demand["path"], 0
+        return found
     if len(paths) * count > MOST_CROSSED:
         order = np.lexsort((paths["path"].to_numpy(), total_by_path(demand).reindex(paths["path"]).to_numpy()))
         places = (np.random.default_rng(seed).random() + GOLDEN * np.arange(len(order))) % 1
