@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
+import pandas as pd
 import pytest
 
-from tests.cases.procurement_cases import assumptions, demand, offer, sku, solve, work_class
+from capplan.questions.procurement.decide import state_problem
+from tests.cases.procurement_cases import assumptions, demand, offer, problem, sku, solve, work_class
 
 HOURS = 2190.0
 ON_DEMAND = offer("od", "on_demand", 4.0)
@@ -85,3 +89,31 @@ def test_optional_columns_of_empty_cells_are_as_good_as_none(empty: object) -> N
         for name in "ab"
     ]
     assert solve(demand([[10.0]]), rows, limits=limits).proof.upper_usd == pytest.approx(2190 * (7 * 4.0 + 3 * 25.0))
+
+
+def test_a_program_with_the_years_after_the_horizon_takes_memory_in_proportion_to_its_paths() -> None:
+    """Four times the paths take four times the memory; all levels of demand of every path for every path took sixteen times."""
+
+    def most_bytes(paths: int) -> int:
+        work = demand([[float(10 + path % 7), float(12 + path % 5)] for path in range(paths)])
+        asked = problem(work, [ON_DEMAND], assumptions(horizon_quarters=2, horizon_end="hold_demand"))
+        tracemalloc.start()
+        state_problem(asked)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    most_bytes(10)
+    assert most_bytes(4000) < 6 * most_bytes(1000)
+
+
+def test_rows_of_work_in_any_order_and_in_parts_make_one_program() -> None:
+    """Paths, quarters and classes in another order, one row in two halves, and a quarter that is not planned."""
+    work = demand([[10.0, 6.0], [4.0, 9.0], [8.0, 8.0]])
+    half = work.assign(work_per_hour=work["work_per_hour"] / 2)
+    later = work[work["quarter"] == "2027Q1"].assign(quarter="2031Q1", work_per_hour=1e6)
+    mixed = pd.concat([later, half.iloc[::-1], half.sample(frac=1, random_state=1)], ignore_index=True)
+    a = assumptions(horizon_quarters=2)
+    plain, other = (state_problem(problem(rows, [ON_DEMAND, offer("r", "reserved_1y", 2.0)], a)).work for rows in (work, mixed))
+    assert (plain.load == other.load).all()
+    pd.testing.assert_frame_equal(plain.points, other.points)
