@@ -54,7 +54,7 @@ def test_the_newest_prices_of_a_history_count(tmp_path):
     found = ingest("prices", path, provider="gcp")
     assert found.tables["offers"].set_index("region").usd_per_hour.to_dict() == {"us-central1": 88.25, "us-east1": 85}
     assert set(found.tables["offers"].as_of.dt.strftime("%Y-%m-%d")) == {"2026-07-30"}
-    assert any("1 older prices were left out" in note for note in found.notes)
+    assert any("1 older price was left out" in note for note in found.notes)
 
 
 def test_the_cheapest_zone_counts_and_licences_do_not(tmp_path):

@@ -183,7 +183,7 @@ def test_contracts_in_the_words_of_clouds_and_finance(tmp_path):
         ingest("contracts", write(tmp_path, "bad.csv", text.replace("p5.48xlarge", "m5.large")))
     with pytest.raises(BookError, match="ends before it starts"):
         ingest("contracts", write(tmp_path, "bad.csv", text.replace("2028-12-31", "2025-12-31")))
-    with pytest.raises(BookError, match="state no region"):
+    with pytest.raises(BookError, match="1 contract states no region"):
         ingest("contracts", write(tmp_path, "bad.csv", text.replace("eastus", "")))
 
 
