@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from capplan.errors import CapplanError, ReportError, ScenarioError
@@ -49,6 +50,23 @@ def small(make_book) -> Path:
 
 def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.slow
+def test_rows_of_a_book_in_another_order_make_the_same_tables(small, tmp_path, cold):
+    """Every table of a report, byte for byte, with two contracts and four offers."""
+    for name, more in (("commitments", {"commitment_id": "a-second"}), ("offers", {"offer_id": "a-first"}), ("offers", {"offer_id": "z"})):
+        frame = pd.read_csv(small / f"{name}.csv", dtype=str, keep_default_na=False)
+        pd.concat([frame, frame.tail(1).assign(**more)]).to_csv(small / f"{name}.csv", index=False)
+    first = write_report(small, {}, tmp_path / "one", lambda _: None, "quick")
+    for file in small.glob("*.csv"):
+        frame = pd.read_csv(file, dtype=str, keep_default_na=False)
+        frame.iloc[::-1].to_csv(file, index=False)
+    cold()
+    again = write_report(small, {}, tmp_path / "two", lambda _: None, "quick")
+    tables, others = ({name: data for name, data in files(report.folder).items() if name.endswith(".csv")} for report in (first, again))
+    assert len(tables) > 40
+    assert [name for name in tables if tables[name] != others.get(name)] == []
 
 
 @pytest.mark.slow

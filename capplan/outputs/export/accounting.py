@@ -24,7 +24,8 @@ def lease_flags(plan: Plan, book: Book) -> pd.DataFrame:
         DataFrame: contract_id, status, term, identified_asset, control, longer_than_a_year (short leases may be left off the balance
             sheet), proposal, confirmed_by (empty).
     """
-    rows = [(str(row["commitment_id"]), "signed", str(row["term"]), row["start"], row["end"]) for row in records(book.get("commitments"))]
+    signed = records(book.get("commitments").sort_values("commitment_id"))
+    rows = [(str(row["commitment_id"]), "signed", str(row["term"]), row["start"], row["end"]) for row in signed]
     rows += [
         (f"{row['offer_id']} {row['quarter']}", "firm" if row["firm"] else "indicative", str(row["term"]), row["starts"], row["ends"])
         for row in records(plan.purchases.purchases)

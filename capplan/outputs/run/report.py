@@ -173,7 +173,7 @@ def tables_of(plan: Plan) -> dict[str, pd.DataFrame]:
         "demand_quantiles": forecast.quantiles,
         "demand_scores": forecast.scores,
         "load_blocks": forecast.blocks,
-        "prices": plan.prices,
+        "prices": plan.prices.sort_values(["offer_id", "sku", "region"], ignore_index=True),
     }
 
 

@@ -96,7 +96,11 @@ def write_workbook(plan: Plan, book: Book, path: Path, behind: dict[str, pd.Data
         write_checks(draft)
         write_sources(draft)
         if behind is not None:
-            behind |= {"figures": figure_table(draft, lines, blocks), "lines": draft.now.lines, "line_prices": price_table(draft)}
+            behind |= {
+                "figures": figure_table(draft, lines, blocks),
+                "lines": draft.now.lines,
+                "line_prices": price_table(draft).sort_values("price_id", ignore_index=True),
+            }
         sheets["Summary"].sheet.activate()
     return path
 

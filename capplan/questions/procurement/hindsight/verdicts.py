@@ -67,7 +67,7 @@ def judge_purchases(found: Decided, fresh: pd.DataFrame) -> pd.DataFrame:
     for gone, other, difference, correction in zip(asked, others, differences, corrections, strict=True):
         row = found.choices.table.iloc[int(gone[0])]
         name = TOGETHER if len(gone) > 1 else row["offer_id"]
-        about = (name, row["quarter"], float(found.lots[gone].sum()), sum(usd[j] for j in gone.tolist()))
+        about = (name, found.choices.table["quarter"].iloc[gone].min(), float(found.lots[gone].sum()), sum(usd[j] for j in gone.tolist()))
         if other is None:
             rows.append((*about, SIGN, np.inf, np.inf, np.inf, paths, np.nan, np.nan))
             continue
