@@ -5,8 +5,8 @@ import math
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan
-from capplan.answers.sums import in_currency, quarters_of, spend
-from capplan.questions.procurement.hindsight.verdicts import CLOSE, SIGN, WAIT
+from capplan.answers.sums import in_currency, plan_currency, quarters_of, spend
+from capplan.questions.procurement.hindsight.verdicts import CLOSE, SIGN, WAIT, verdict_words
 from capplan.records import records
 from capplan.text import counted, day, listed, money
 
@@ -122,3 +122,15 @@ def _cost_of_waiting(plan: Plan) -> str:
         abs(undone) > least
     )
     return f"; waiting for the next review {listed(found) or 'costs next to nothing'}"
+
+
+def verdicts_said(plan: Plan) -> pd.DataFrame:
+    """Say of each purchase that is due: sign, wait, or too close to call; in the book's currency, without what waiting is made of.
+
+    Returns:
+        DataFrame: about (offer, or all that is due), words.
+    """
+    said = verdict_words(plan.purchases.verdicts, plan_currency(plan))
+    return pd.DataFrame(
+        {"about": said["about"].str.removeprefix("verdict: "), "words": [words.partition(" Of that, ")[0] for words in said["words"]]}
+    )

@@ -62,7 +62,7 @@ def usd_rates(plan: Plan) -> pd.Series:
     return sums.groupby("month")["rate"].median()
 
 
-def currency_of(plan: Plan) -> Currency:
+def plan_currency(plan: Plan) -> Currency:
     """Return the book's currency at the rate of the day of the plan."""
     rate = in_currency(plan, pd.Series([1.0]), pd.Timestamp(plan.scenario.as_of)).iloc[0]
     return Currency(plan.scenario.currency, 1.0 / float(rate))

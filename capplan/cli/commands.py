@@ -66,6 +66,7 @@ def plan(
     watched: Watched,
 ) -> None:
     """Make the quarterly plan of BOOK and leave the report (the main job)."""
+    from capplan.answers.headline import verdicts_said
     from capplan.outputs.run.scheduled import scheduled_plan
 
     if quick and thorough:
@@ -76,10 +77,8 @@ def plan(
     if as_json:
         answer(as_json, report.plan.headline, report.scenario, report.tables, list(report.warnings))
     else:
-        words = report.plan.purchases.explanation
-        judged = words[words["about"].str.startswith("verdict: ")]
         # What waiting is made of stands on the page.
-        verdicts = [f"  {row.about.removeprefix('verdict: ')}: {row.words.partition(' Of that, ')[0]}" for row in judged.itertuples()]
+        verdicts = [f"  {row.about}: {row.words}" for row in verdicts_said(report.plan).itertuples()]
         brief(report.plan.headline, verdicts, f"{where}/plan.html", report.warnings)
     if report.changed and watched.changed_code:
         raise typer.Exit(watched.changed_code)

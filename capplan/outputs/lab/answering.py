@@ -13,11 +13,11 @@ from capplan.answers.ask.reader import Reading
 from capplan.answers.ask.shown import scenario_asked
 from capplan.answers.board import Column, column_of, compared
 from capplan.answers.explained import Question, explain_plan, tables_to_explain
-from capplan.answers.finished_plan import Plan
 from capplan.answers.flips import find_flips
+from capplan.answers.headline import verdicts_said
 from capplan.answers.placement import asked_book
 from capplan.answers.plan import quarterly_plan
-from capplan.answers.sums import currency_of
+from capplan.answers.sums import plan_currency
 from capplan.book.book import Book
 from capplan.book.currencies import Currency
 from capplan.book.scenario import Scenario
@@ -104,10 +104,11 @@ class _Answering:
         self.sentences.append(column.headline)
         if base is not None:
             self.tables["difference"] = compared(base, column)
-            self.sentences += _differences(base, column, self.tables["difference"], currency_of(plan))
-        self.sentences += verdicts(plan)
+            self.sentences += _differences(base, column, self.tables["difference"], plan_currency(plan))
+        judged = verdicts_said(plan)
+        self.sentences += [f"{row.about}: {row.words}" for row in judged.itertuples()]
         self.tables["measures"] = pd.DataFrame({"measure": list(column.measures), "value": list(column.measures.values())})
-        self.tables |= {"signed": column.decisions, "verdicts": plan.purchases.explanation}
+        self.tables |= {"signed": column.decisions, "verdicts": judged}
 
     def reasons(self, asked: Sequence[Any]) -> None:
         """Answer questions about the plan's reasons from its own tables."""
@@ -116,7 +117,7 @@ class _Answering:
         wanted = self.after.flip_search and any(item.about == "what_would_make_us_wait" for item in asked)
         flips = find_flips(asked_book(self.book, self.after), self.after, lambda _: None) if wanted else None
         told = [
-            explain_plan(tables_to_explain(plan, flips), QUESTIONS[item.about], name, currency_of(plan))
+            explain_plan(tables_to_explain(plan, flips), QUESTIONS[item.about], name, plan_currency(plan))
             for item in asked
             for name in item.subjects or ("",)
         ]
@@ -141,10 +142,3 @@ def _differences(base: Column, column: Column, table: pd.DataFrame, currency: Cu
             was, now = (measure_text(own, cells.loc[name, part] / rate, currency.name) for part in ("before", "after"))
             lines.append(f"{measure_name(own, currency.name)}: {now}{f' instead of {was}' if name in base.measures else ''}.")
     return [*lines, f"Signed before the next review, beside {OWN}: {'; '.join(signatures(column, base))}."]
-
-
-def verdicts(plan: Plan) -> list[str]:
-    """Return the verdicts of a plan in words: sign, wait, or too close to call."""
-    words = plan.purchases.explanation
-    judged = words[words["about"].str.startswith("verdict: ")]
-    return [f"{row.about.removeprefix('verdict: ')}: {row.words.partition(' Of that, ')[0]}" for row in judged.itertuples()]

@@ -11,7 +11,7 @@ from capplan.answers.explained import KEYS, Explained, Question, explain_plan, t
 from capplan.answers.flips import find_flips
 from capplan.answers.placement import asked_book
 from capplan.answers.plan import quarterly_plan
-from capplan.answers.sums import currency_of
+from capplan.answers.sums import plan_currency
 from capplan.book.book import load_book
 from capplan.book.currencies import DOLLARS, Currency
 from capplan.errors import CapplanError
@@ -50,7 +50,7 @@ def explain_place(place: Path, question: Question, name: str, values: Mapping[st
     plan = quarterly_plan(book, scenario, lambda step: say(f"  {step} ..."))
     wanted = question == "wait" and scenario.flip_search
     flips = find_flips(asked_book(book, scenario), scenario, lambda step: say(f"  {step} ...")) if wanted else None
-    return explain_plan(tables_to_explain(plan, flips), question, name, currency_of(plan))
+    return explain_plan(tables_to_explain(plan, flips), question, name, plan_currency(plan))
 
 
 def report_currency(report: Path) -> Currency:

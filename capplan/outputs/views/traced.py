@@ -3,7 +3,7 @@
 import pandas as pd
 
 from capplan.answers.finished_plan import Plan
-from capplan.answers.sums import LATER, currency_of, quarters_of
+from capplan.answers.sums import LATER, plan_currency, quarters_of
 from capplan.book.book import Book
 from capplan.outputs.views.decision_tables import agreements, decisions
 from capplan.outputs.views.memo import MemoBlock, memo_blocks
@@ -77,7 +77,7 @@ def _asked(plan: Plan, block: MemoBlock) -> list[Row]:
     table = decisions(plan)
     firm, known = records(table[table["firm"]]), plan.purchases.verdicts
     judged = set(zip(known["offer_id"], known["quarter"], strict=True)) if len(known) else set()
-    rate, rows = currency_of(plan).usd, []
+    rate, rows = plan_currency(plan).usd, []
     for row, item in enumerate(firm[: len(block.table)]):
         if "offer_id" not in item or not str(block.table["starts"].iloc[row])[:4].isdigit():
             continue
@@ -93,7 +93,7 @@ def _waiting(plan: Plan, block: MemoBlock) -> list[Row]:
     there = [name for name in WAITING if name in set(plan.purchases.alternatives["name"])]
     parts = (("more_spend_amount", "spend_usd"), ("more_unserved_amount", "shortfall_usd"))
     return [
-        (_place(block, row, column), "alternatives", source, name, "", *EVER, currency_of(plan).usd)
+        (_place(block, row, column), "alternatives", source, name, "", *EVER, plan_currency(plan).usd)
         for row, name in enumerate(there)
         for column, source in parts
     ]
