@@ -14,7 +14,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
-import pandas as pd
 import pytest
 import yaml
 
@@ -23,6 +22,7 @@ from capplan.errors import ScenarioError
 from capplan.outputs.lab.given import check_parameters
 from capplan.outputs.run import scheduled
 from tests.conftest import ROOT, hourly
+from tests.outputs.test_scheduled import plan_of
 
 RECIPES = ROOT / "schedule"
 #: A cell of parameters as our notebooks begin.
@@ -39,8 +39,7 @@ def planned(monkeypatch, words):
 
     def plan(book, values, out, depth, *, told="", say=print):
         given.update(book=str(book), values=values, out=out, told=told)
-        bought = SimpleNamespace(explanation=pd.DataFrame({"about": ["verdict: a"], "words": ["Sign."]}))
-        found = SimpleNamespace(plan=SimpleNamespace(headline="x", purchases=bought), scenario={}, tables={}, warnings=(), changed=False)
+        found = SimpleNamespace(plan=plan_of("x"), scenario={}, tables={}, warnings=(), changed=False)
         return found, out
 
     monkeypatch.setattr(scheduled, "scheduled_plan", plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import sys
 from types import SimpleNamespace
@@ -36,19 +37,23 @@ def lay(folder, machines=4.0, usd=100.0, headline="Sign $1 <b>now</b>", **parame
     return folder
 
 
+def plan_of(headline):
+    """Stand for a plan of one contract that is to be signed."""
+    bought = SimpleNamespace(
+        alternatives=pd.DataFrame({"name": ["plan"], "expected_usd": [1234.5]}),
+        verdicts=pd.DataFrame([{"offer_id": "a", "saves_usd": math.inf}]),
+        proof=SimpleNamespace(gap_share=0.001),
+    )
+    return SimpleNamespace(headline=headline, purchases=bought, scenario=SimpleNamespace(currency="USD", as_of="2026-12-01"))
+
+
 def made(book, values, place, say, depth, *, changed=False):
     """Stand for `write_report`: a report of one contract."""
     target = lay(place / "tiny" / "2027Q1")
     if changed:
         (target / "changed.html").write_text("changed")
     point_to(target)
-    alternatives = pd.DataFrame({"name": ["plan"], "expected_usd": [1234.5]})
-    bought = SimpleNamespace(
-        alternatives=alternatives,
-        explanation=pd.DataFrame({"about": ["verdict: a"], "words": ["Sign."]}),
-        proof=SimpleNamespace(gap_share=0.001),
-    )
-    plan = SimpleNamespace(headline="Sign $1; rm -rf `x`", purchases=bought)
+    plan = plan_of("Sign $1; rm -rf `x`")
     return SimpleNamespace(plan=plan, scenario={"as_of": "2026-12-01"}, tables={}, warnings=(), folder=target, changed=changed)
 
 
@@ -64,6 +69,7 @@ def test_success_and_a_changed_decision_are_told_and_kept(tmp_path, monkeypatch,
     with pytest.raises(SystemExit) as stop:
         main()
     assert int(stop.value.code or 0) == code
+    assert "a: Sign: without it there is no plan that keeps all limits." in capsys.readouterr().out
     name, _, told = log.read_text().partition(" ")
     assert name == event
     report = f"{tmp_path}/out/tiny/2027Q1"
