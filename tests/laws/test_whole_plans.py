@@ -102,6 +102,8 @@ def test_every_plan_adds_up_serves_once_and_keeps_its_terms(tmp_path, drawn):
     by_view = life.pivot_table(index="contract_id", columns="view", values="usd", aggfunc="sum")
     for view in ("billed", "p_and_l"):
         assert by_view[view].to_numpy() == pytest.approx(by_view["cash"].to_numpy(), abs=CENT)
+    signed = bought.purchases
+    assert (signed["machines"] * signed["hours"] * signed["usd_per_hour"]).to_numpy() == pytest.approx(signed["usd"].to_numpy(), abs=CENT)
     quarters = spend(plan).set_index("quarter")["expected"]
     expense = entries[(entries["view"] == "p_and_l") & entries["quarter"].isin(quarters.index)]
     assert quarters.sum() == pytest.approx(expense["amount"].sum(), abs=CENT)

@@ -285,7 +285,7 @@ def test_revaluation_at_another_price_factor_is_a_ledger_of_dearer_purchases(mad
     bought, used = plan.purchases.purchases.copy(), plan.purchases.dispatch.copy()
     assert set(bought["term"]) >= {"owned", "reserved_1y"}
     ratio = 1.4 / plan.scenario.price_factor
-    machine_hours = (bought["usd"] - bought["upfront_usd"]) / bought["usd_per_hour"]
+    machine_hours = bought["machines"] * bought["hours"]
     upkeep = bought["upfront_usd"] / bought["machines"] * plan.scenario.upkeep_share_per_year / 8760 * machine_hours
     dearer = bought["usd"] * ratio
     owned = bought["term"] == "owned"

@@ -141,12 +141,11 @@ def _purchase(draft: Draft, lines: Lines, at: int, row: dict[Any, Any], booked: 
     number = lines.keys["contract_key"].get((f"{row['offer_id']} {row['quarter']}", status))
     key = _price_key(draft, "running" if owned else "offer", row)
     running = row["usd"] - (row["upfront_usd"] if owned else 0.0)
-    hours = running / (row["machines"] * row["usd_per_hour"]) if row["usd_per_hour"] else 0.0
     total = lines.sum_where("usd", "billed", contract_key=here["number"])
     residual = lines.keys["component_key"].get("residual")
     less = f"-{lines.sum_where('usd', 'billed', contract_key=here['number'], component_key=str(residual))}" if residual else ""
     cells: dict[str, Any] = {name: str(row[column]) for name, column in ABOUT.items()}
-    cells |= {"term": words(str(row["term"])), "machines": row["machines"], "accelerators": row["accelerators"], "hours": hours}
+    cells |= {"term": words(str(row["term"])), "machines": row["machines"], "accelerators": row["accelerators"], "hours": row["hours"]}
     cells |= {"factor": Formula("=price_factor", factor), "sign_by": row["sign_by"], "status": status, "number": number}
     cells["booked"] = Formula(f"={total}{less}", float(booked.get(number, 0.0)))
     if owned:

@@ -33,10 +33,10 @@ class Purchases:
 
     Args:
         purchases: offer_id, kind, sku, provider, accelerator, region, geography, term, gives, quarter, end_quarter, starts, ends, lots,
-            machines, accelerators, usd_per_hour (one machine), upfront_usd, usd (whole contract), bridge_usd (expected cost of slipped
-            delivery), beyond_horizon_usd, requoted (rests on a quote that must be given again), submit_by (last day to ask for approval),
-            sign_by (last day of signature, `approval_days` later), signed_on (that day, or the first on which it can be signed), late (the
-            day to submit is past), firm (due before the next review).
+            machines, accelerators, hours (of one machine, over the contract), usd_per_hour (one machine), upfront_usd, usd (whole
+            contract), bridge_usd (expected cost of slipped delivery), beyond_horizon_usd, requoted (rests on a quote that must be given
+            again), submit_by (last day to ask for approval), sign_by (last day of signature, `approval_days` later), signed_on (that day,
+            or the first on which it can be signed), late (the day to submit is past), firm (due before the next review).
         capacity: quarter, starts, ends (first and last day), share (of the quarter), provider, accelerator, region, source (existing,
             bought), term, accelerators: a row for each part of a quarter in which they stay the same.
         dispatch: quarter, class, region, source, provider, accelerator, expected_accelerator_hours, expected_work, expected_usd.

@@ -59,6 +59,7 @@ def purchase_table(choices: Choices, lots: np.ndarray) -> pd.DataFrame:
             "lots": np.round(count).astype("int64"),
             "machines": count * part["lot_machines"],
             "accelerators": count * part["lot_accelerators"],
+            "hours": hours,
             "usd_per_hour": np.where(
                 part["term"] == "owned", billed / np.maximum(hours * part["lot_machines"], 1e-12), part["usd_per_hour"]
             ),
