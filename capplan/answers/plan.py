@@ -10,8 +10,8 @@ import pandas as pd
 from capplan.answers.budgets import LEDGER_TABLES, NOTHING_BESIDE, Beside, book_beside, budget_notes, counts_beside, held_limits
 from capplan.answers.finished_plan import Plan
 from capplan.answers.headline import plan_headline
+from capplan.answers.named import named_in_offers
 from capplan.answers.placement import asked_book, deadline_notes
-from capplan.answers.readiness import named_in_offers
 from capplan.answers.store import is_remembered, key_of, remembered
 from capplan.book.book import Book
 from capplan.book.factors import scaled_limits

@@ -2,10 +2,11 @@
 
 import pandas as pd
 
+from capplan.answers.named import unknown_names
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.book.tables.registry import columns_of
-from capplan.errors import CapplanError, nearest
+from capplan.errors import CapplanError
 from capplan.workers import workers
 
 #: Tables of which a plan needs one, to know what work there will be.
@@ -48,7 +49,7 @@ def readiness(book: Book, scenario: Scenario) -> list[str]:
     elif hosted.empty:
         found.append("no workload is self-hosted: every one runs through an API. Set host to self or either in workloads.csv")
     found += _without_speed(book, hosted)
-    found += _unknown_names(book, scenario)
+    found += unknown_names(book, scenario)
     found += _unanswered(scenario)
     found = found or _supply(book, scenario)
     if not found and not _is_plain(book, scenario):
@@ -86,28 +87,6 @@ def require_ready(book: Book, scenario: Scenario) -> None:
     found = readiness(book, scenario)
     if found:
         raise CapplanError(f"the tables of {book.name} are in order, but a plan cannot start: " + "; ".join(found))
-
-
-def named_in_offers(book: Book, scenario: Scenario) -> None:
-    """Refuse providers and geographies that no offer has."""
-    found = _unknown_names(book, scenario)
-    if found:
-        raise CapplanError("; ".join(found))
-
-
-def _unknown_names(book: Book, scenario: Scenario) -> list[str]:
-    """Name providers, geographies and excluded offers that no table has."""
-    found = []
-    for field, table, column in (
-        ("providers", "skus", "provider"),
-        ("geographies", "offers", "geography"),
-        ("excluded_offers", "offers", "offer_id"),
-    ):
-        known = set(book.get(table)[column].dropna())
-        found += [
-            f"{field} names {name!r}, which no offer has; {nearest(name, known)}" for name in getattr(scenario, field) if name not in known
-        ]
-    return found
 
 
 def _without_speed(book: Book, hosted: pd.DataFrame) -> list[str]:

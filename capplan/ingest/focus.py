@@ -14,13 +14,14 @@ from capplan.book.tables.registry import key_of
 from capplan.errors import BookError, Fault
 from capplan.ingest.bill_buckets import account, summed, told
 from capplan.ingest.cells import Wanted, convert
-from capplan.ingest.folding import fold, pieces
+from capplan.ingest.folding import fold
 from capplan.ingest.identities import Identities
 from capplan.ingest.ingested import FileTotals, Ingested, Stage, WorkOptions, workload_rows
 from capplan.ingest.known import known_table, provider_named
 from capplan.ingest.machines import Recogniser
 from capplan.ingest.opening import Sheet, text_literal
 from capplan.ingest.overlaps import charged_times, count_once, meeting, unlike
+from capplan.ingest.pieces import pieces
 from capplan.units import CURRENCY_PATTERN
 
 SECONDS_PER_HOUR, SECONDS_PER_DAY = 3600, 86400

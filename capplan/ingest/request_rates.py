@@ -7,9 +7,10 @@ import pandas as pd
 from pydantic import Field
 
 from capplan.ingest.cells import Wanted, convert
-from capplan.ingest.folding import bounded, fold, pieces
+from capplan.ingest.folding import fold
 from capplan.ingest.ingested import Ingested, Stage, WorkOptions, workload_rows
 from capplan.ingest.opening import Sheet
+from capplan.ingest.pieces import bounded, pieces
 from capplan.ingest.traffic import labels_of
 
 SECONDS_PER_HOUR = 3600

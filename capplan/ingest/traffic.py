@@ -8,10 +8,11 @@ import pandas as pd
 from pydantic import Field, field_validator
 
 from capplan.ingest.cells import Wanted, convert
-from capplan.ingest.folding import fold, pieces
+from capplan.ingest.folding import fold
 from capplan.ingest.identities import Identities, leave_out_known
 from capplan.ingest.ingested import FileTotals, Ingested, Stage, WorkOptions, work_of, workload_rows
 from capplan.ingest.opening import Sheet, text_literal
+from capplan.ingest.pieces import pieces
 from capplan.records import word_list
 
 #: HTTP answers that mean "not now": too many requests, unavailable, overloaded.

@@ -14,8 +14,9 @@ import pandas as pd
 from pydantic import Field
 
 from capplan.errors import BookError, Fault
-from capplan.ingest.folding import fold, pieces
+from capplan.ingest.folding import fold
 from capplan.ingest.ingested import Ingested, Stage, WorkOptions, work_of, workload_rows
+from capplan.ingest.pieces import pieces
 
 #: How an engine states its rates; later versions number the engines and call the queue Waiting, earlier ones Pending.
 _RATES = re.compile(r"(?:Engine (\d+): )?Avg prompt throughput: ([\d.]+) tokens/s, Avg generation throughput: ([\d.]+) tokens/s")

@@ -8,7 +8,9 @@ import os
 import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 
+import grimp
 import pytest
 
 from tests.conftest import ROOT, some
@@ -94,6 +96,12 @@ def test_functions_are_narrow_and_short():
             long |= {name} if (node.end_lineno or 0) - node.lineno + 1 - told > MOST_LINES else set()
     assert not wide, f"take what belongs together as one: {sorted(wide)}"
     assert not long, f"give a part of it a name: {sorted(long)}"
+
+
+def test_no_module_needs_one_that_needs_it():
+    graph = grimp.build_graph("capplan", cache_dir=None)
+    needs = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    TopologicalSorter(needs).prepare()  # names a circle, if there is one
 
 
 def test_questions_have_no_back_doors_and_no_module_takes_anothers_private_name():

@@ -248,7 +248,8 @@ from pathlib import Path
 import pandas as pd
 
 from capplan.ingest.cells import Wanted, convert
-from capplan.ingest.folding import fold, pieces
+from capplan.ingest.folding import fold
+from capplan.ingest.pieces import pieces
 from capplan.ingest.ingested import Ingested, WorkOptions, workload_rows
 from capplan.ingest.opening import Sheet
 

@@ -25,8 +25,7 @@ from capplan.outputs.lab.controls import Control, control_for, label_of
 from capplan.outputs.lab.differences import TECHNICAL, computed_alike, difference_text
 from capplan.outputs.lab.given import hand_over
 from capplan.outputs.lab.page_side import Names
-from capplan.outputs.lab.widgets import First, Show
-from capplan.outputs.views.view import MOST_CONTROLS, NO_MATHEMATICS, View, folded
+from capplan.outputs.views.view import MOST_CONTROLS, NO_MATHEMATICS, First, Show, View, folded
 from capplan.text import counted, words
 
 WAIT_SECONDS = 0.35

@@ -1,15 +1,12 @@
 """What a notebook lays out for a person to move: loaded where somebody is there, and nothing elsewhere."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from capplan.book.book import Book
 from capplan.book.scenario import Scenario
 from capplan.outputs.lab.given import somebody_is_there
-from capplan.outputs.views.view import View
-
-Show = Callable[[Book, Scenario], View]
-First = Callable[[Book, Scenario], View | None]
+from capplan.outputs.views.view import First, Show
 
 
 def explore(show: Show, book: Book, scenario: Scenario, *, fields: Sequence[str] | None = None, first: First | None = None) -> Any:

@@ -146,3 +146,8 @@ class View:
             + folded("".join(rest), counted(len(rest), "more picture"), len(rest))
             + folded(f"<ul>{notes}</ul>", counted(len(self.notes), "note"), len(self.notes))
         )
+
+
+#: How a question is shown, and shown at first from what is known at once (None where nothing is).
+Show = Callable[[Book, Scenario], View]
+First = Callable[[Book, Scenario], View | None]
