@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import html
 import json
-import os
-import shutil
-import subprocess
-import sys
 
 import pytest
-import yaml
 
 from capplan.book.book import load_book
 from capplan.outputs.run.notebooks import notebooks
@@ -51,16 +46,3 @@ def test_run_notebook_takes_a_scenario(tmp_path):
     path = run_notebook("pricing", BOOK, load_book(BOOK).scenario_with(usd_per_kwh=0.2), tmp_path)
     assert path.name == "pricing.ipynb"
     assert "0.2" in "".join(json.loads(path.read_text())["cells"][2]["source"])
-
-
-@pytest.mark.slow
-def test_nbval_runs_every_cell_as_a_person_would(tmp_path):
-    book = tmp_path / "short"
-    shutil.copytree(BOOK, book)
-    entries = yaml.safe_load((book / "book.yaml").read_text(encoding="utf-8"))
-    (book / "book.yaml").write_text(yaml.safe_dump({**entries, **SHORT}), encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "--nbval-lax", "-p", "no:cacheprovider", "-p", "no:xdist", str(ROOT / "notebooks")]
-    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "CAPPLAN_BOOK": str(book)}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-3000:]
-    cells = [cell for path in (ROOT / "notebooks").glob("[0-9]*.ipynb") for cell in json.loads(path.read_text())["cells"]]
-    assert f"{sum(cell['cell_type'] == 'code' for cell in cells)} passed" in done.stdout, done.stdout[-300:]
