@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from capplan.questions.placement.hosting import WORDS
 from capplan.questions.placement.longest_chain import targets
 from capplan.questions.placement.place_tasks import Placement
+from capplan.questions.placement.possible_nodes import WORDS
 from capplan.questions.placement.problem import Problem
 from capplan.questions.placement.proposed_placement import Told
 from capplan.questions.placement.state import ACCELERATORS, CARD, RESOURCES

@@ -7,8 +7,8 @@ import pandas as pd
 
 from capplan.book.assumptions.placement import PlacementAssumptions
 from capplan.errors import suggestion
-from capplan.questions.placement.hosting import Hosting, allowed, check_durations, hosting_of
 from capplan.questions.placement.machines import BITS, SECONDS, UNKNOWN, Links, Machines, Profiles, links_of, machines_of, profiles_of
+from capplan.questions.placement.possible_nodes import Hosting, allowed, check_durations, hosting_of
 from capplan.questions.placement.reading import Faults, check_names, check_times, read
 from capplan.questions.placement.state import ACCELERATORS, RESOURCES, Floats, Ground, Whole, Work
 
