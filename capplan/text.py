@@ -14,6 +14,7 @@ from babel import Locale
 from babel.numbers import get_currency_precision, get_currency_symbol, is_currency
 
 from capplan.contract_kinds import KINDS
+from capplan.dollars import said
 
 #: Language and region of all texts.
 LOCALE = "en_US"
@@ -218,8 +219,10 @@ def sign_of(currency: str) -> str:
 ROUNDING = 1e-6
 
 
-def money(value: float, currency: str = "USD", *, signed: bool = False) -> str:
+def money(value: float, currency: str = "", *, signed: bool = False) -> str:
     """Write an amount: from a thousand on with one decimal and k, M, B or T; below, whole, or with cents where it is small.
+
+    Without a currency it is in dollars, and is said in the one in force (see `dollars`).
 
     Examples:
         >>> money(1234567), money(999_960), money(-45600), money(701, "EUR"), money(float("nan"))
@@ -227,17 +230,19 @@ def money(value: float, currency: str = "USD", *, signed: bool = False) -> str:
         >>> money(2.5), money(18), money(0.0004), money(-3.7e-9), money(3000, signed=True)
         ('$2.50', '$18', '$0.0004', '$0', '+$3.0k')
     """
+    value, currency = (value, currency) if currency else said(value)
     amount = 0.0 if abs(value) < ROUNDING else value
     return _with_sign(amount, sign_of(currency), "" if not math.isfinite(value) else _size(abs(amount), currency), signed)
 
 
-def price(value: float, currency: str = "USD", *, signed: bool = False) -> str:
-    """Write a price of something: always with cents below a thousand, with three digits below a tenth.
+def price(value: float, currency: str = "", *, signed: bool = False) -> str:
+    """Write a price of something, in dollars as `money` takes them: always with cents below a thousand, with three digits below a tenth.
 
     Examples:
         >>> price(4), price(-2.024, "EUR"), price(0.1, "JPY"), price(0.0123), price(1234)
         ('$4.00', '-€2.02', '¥0.10', '$0.0123', '$1.2k')
     """
+    value, currency = (value, currency) if currency else said(value)
     size = abs(value)
     cents = math.isfinite(value) and 0.1 <= size < 999.5
     return _with_sign(value, sign_of(currency), f"{size:.2f}" if cents else _size(size, currency) if math.isfinite(value) else "", signed)

@@ -8,6 +8,7 @@ import pandas as pd
 from capplan.book.book import Book
 from capplan.book.currencies import budgets_by_quarter
 from capplan.book.scenario import LedgerAssumptions, Scenario
+from capplan.dollars import rate_in_force
 from capplan.questions.ledger import Ledger, LedgerTables, build_ledger
 from capplan.questions.ledger.reconcile import BESIDE_COMPUTE
 from capplan.questions.ledger.schedules import months_of_terms
@@ -106,14 +107,18 @@ def budget_notes(ledger: Ledger, beside: Beside, limits: pd.DataFrame) -> tuple[
             )
     whole = ledger.budgets[(ledger.budgets["measure"] == "p_and_l") & ledger.budgets["team"].eq("") & ledger.budgets["provider"].eq("")]
     if len(whole):
-        held = whole.sort_values("budget_usd").groupby("quarter")[["budget_usd", "planned_usd"]].first()
+        held = whole.sort_values("budget_usd").groupby("quarter")[["budget_usd", "planned_usd", "budget_amount"]].first()
         over = held[held["planned_usd"] > held["budget_usd"] + 0.005]
-        budget, taken = float(held["budget_usd"].sum()), float(beside.spent().reindex(held.index).fillna(0.0).sum())
-        aside = float(beside.spent(beside_only=True).reindex(held.index).fillna(0.0).sum())
+        rates, currency = (held["budget_amount"] / held["budget_usd"]).fillna(1.0), rate_in_force().name
+        budget, taken, aside = (
+            float(part.sum())
+            for part in (held["budget_amount"], *(beside.spent(beside_only=only).reindex(held.index) * rates for only in (False, True)))
+        )
         found.append(
-            f"Of the P&L budget of {money(budget)}, {money(taken)} goes to what no purchase changes ({money(aside)} of people, model APIs,"
-            f" rooms and other costs, {money(taken - aside)} of contracts and machines there already); the decision was held to the other"
-            f" {money(budget - taken)}, quarter by quarter. {len(over)} of {counted(len(held), 'quarter')}"
+            f"Of the P&L budget of {money(budget, currency)}, {money(taken, currency)} goes to what no purchase changes"
+            f" ({money(aside, currency)} of people, model APIs, rooms and other costs, {money(taken - aside, currency)} of contracts and"
+            f" machines there already); the decision was held to the other {money(budget - taken, currency)}, quarter by quarter."
+            f" {len(over)} of {counted(len(held), 'quarter')}"
             f" {'is' if len(over) == 1 else 'are'} over."
         )
     return tuple(found)

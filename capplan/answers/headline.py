@@ -6,6 +6,7 @@ import pandas as pd
 
 from capplan.answers.finished_plan import Plan
 from capplan.answers.sums import in_currency, plan_currency, quarters_of, spend
+from capplan.dollars import in_force
 from capplan.questions.procurement.hindsight.verdicts import CLOSE, SIGN, WAIT, verdict_words
 from capplan.records import records
 from capplan.text import counted, day, listed, money
@@ -130,7 +131,8 @@ def verdicts_said(plan: Plan) -> pd.DataFrame:
     Returns:
         DataFrame: about (offer, or all that is due), words.
     """
-    said = verdict_words(plan.purchases.verdicts, plan_currency(plan))
+    with in_force(plan_currency(plan)):
+        said = verdict_words(plan.purchases.verdicts)
     return pd.DataFrame(
         {"about": said["about"].str.removeprefix("verdict: "), "words": [words.partition(" Of that, ")[0] for words in said["words"]]}
     )

@@ -11,6 +11,7 @@ from capplan.book.tables.registry import columns_of
 from capplan.errors import CapplanError
 from capplan.questions.placement import Diagnosis, Placement, as_other_costs, as_training_runs, diagnose_placement, place_tasks, stage_guide
 from capplan.questions.placement.wording import deadline_words
+from capplan.text import money
 
 #: Tables that decide where tasks run.
 TABLES = ("tasks", "task_edges", "task_durations", "nodes", "links")
@@ -62,7 +63,7 @@ def asked_book(book: Book, scenario: Scenario) -> Book:
     used = placed.schedule[placed.schedule["accelerator_hours"] > 0]
     left = used[~(used["pipeline"] + "-" + used["task_id"]).isin(runs["run_id"])]
     hours = f"{used['accelerator_hours'].sum() - left['accelerator_hours'].sum():,.0f} accelerator-hours"
-    paid = f"${moved['usd'].sum():,.0f}"
+    paid = money(float(moved["usd"].sum()))
     told = f"Pipelines: {len(runs)} tasks are runs of the roadmap with {hours}, and their transfers cost {paid} (pipeline_demand)."
     names = ", ".join(left["task_id"].head(5))
     missing = f"Pipelines: {names} name no workload with a speed on their accelerator; their demand is left out."

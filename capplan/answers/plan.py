@@ -14,6 +14,7 @@ from capplan.answers.named import named_in_offers
 from capplan.answers.placement import asked_book, deadline_notes
 from capplan.answers.store import is_remembered, key_of, remembered
 from capplan.book.book import Book
+from capplan.book.book_currency import in_book_currency
 from capplan.book.factors import scaled_limits
 from capplan.book.scenario import (
     ClusterAssumptions,
@@ -240,6 +241,7 @@ def _leave(book: Book, found: Decided) -> None:
         _left[book.origin] = found.solution.warm
 
 
+@in_book_currency
 def first_answer_of(book: Book, scenario: Scenario) -> FirstAnswer | None:
     """Decide from what the last decision left, where this process made one, and stop early; None where the full answer is known."""
     if _is_decided(book, scenario):
@@ -250,6 +252,7 @@ def first_answer_of(book: Book, scenario: Scenario) -> FirstAnswer | None:
     return first_answer(found, alike=True)
 
 
+@in_book_currency
 def kept_answer_of(book: Book, scenario: Scenario, base: tuple[Book, Scenario]) -> FirstAnswer | None:
     """Cost the purchases of another scenario's plan under this one, at once; None where that plan is not known, or the full answer is."""
     if not _is_decided(*base) or _is_decided(book, scenario):
@@ -324,7 +327,12 @@ def quarterly_plan(book: Book, scenario: Scenario | None = None, progress: Progr
     Raises:
         CapplanError: Where an input is missing or contradicts another one, or no plan exists; never a partial plan.
     """
-    scenario = scenario or book.scenario
+    return _made(book, scenario or book.scenario, progress)
+
+
+@in_book_currency
+def _made(book: Book, scenario: Scenario, progress: Progress) -> Plan:
+    """Carry a book to a plan, step by step."""
     book = asked_book(book, scenario)
     progress("forecasting demand")
     forecast = demand_of(book, scenario)

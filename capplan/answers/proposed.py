@@ -8,7 +8,7 @@ import pandas as pd
 from capplan.answers.placement import asked_book, placement_of
 from capplan.answers.plan import ledger_tables, problem_of
 from capplan.book.book import Book
-from capplan.book.currencies import Currency, rate_of_quarter, rates_by_month
+from capplan.book.book_currency import book_currency
 from capplan.book.proposed import Proposed
 from capplan.book.scenario import LedgerAssumptions, PlacementAssumptions, Scenario
 from capplan.questions.ledger import build_ledger
@@ -19,7 +19,6 @@ from capplan.questions.procurement.decide import state_problem
 from capplan.questions.procurement.explain.alternatives import Excess
 from capplan.questions.procurement.explain.proposed import match_rows
 from capplan.records import records
-from capplan.units import quarter_range
 
 
 def checked_purchases(book: Book, scenario: Scenario, proposed: Proposed) -> CheckedPlan:
@@ -32,7 +31,7 @@ def checked_purchases(book: Book, scenario: Scenario, proposed: Proposed) -> Che
     problem = problem_of(asked, scenario)
     match_rows(state_problem(problem), proposed.rows, proposed.faults)
     beside = partial(_team_excesses, asked, scenario) if asked.get("limits")["team"].notna().any() else None
-    return check_plan(decide(problem), proposed.rows, _currency_of(book, scenario), beside)
+    return check_plan(decide(problem), proposed.rows, book_currency(book, scenario), beside)
 
 
 def _team_excesses(book: Book, scenario: Scenario, taken: Mapping[str, pd.DataFrame]) -> list[Excess]:
@@ -42,14 +41,6 @@ def _team_excesses(book: Book, scenario: Scenario, taken: Mapping[str, pd.DataFr
         Excess(str(row["limit_id"]), "team_budget_usd", str(row["quarter"]), row["budget_usd"], row["over_usd"], bool(row["hard"]))
         for row in records(held[(held["team"] != "") & (held["over_usd"] >= 0.01)])
     ]
-
-
-def _currency_of(book: Book, scenario: Scenario) -> Currency:
-    """Return the book's currency with its rates of the day of the plan, and of each planned quarter."""
-    name, fx = scenario.currency, book.get("fx")
-    today = rates_by_month(pd.Series([pd.Timestamp(scenario.as_of).replace(day=1)]), name, fx).iloc[0]
-    quarters = quarter_range(scenario.first_quarter or "", scenario.horizon_quarters)
-    return Currency(name, float(today), {quarter: rate_of_quarter(quarter, name, fx) for quarter in quarters})
 
 
 def checked_placement(book: Book, scenario: Scenario, proposed: Proposed) -> CheckedPlacement:

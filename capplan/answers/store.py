@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from capplan.book.book import Book
+from capplan.book.book_currency import book_currency
 from capplan.book.scenario import Section
+from capplan.dollars import Rate, in_force, rate_in_force
 from capplan.errors import CapplanError
 from capplan.private import is_private
 from capplan.scratch import scratch
@@ -31,15 +33,17 @@ _computing: dict[str, threading.RLock] = {}
 
 def key_of(step: str, book: Book, tables: tuple[str, ...], section: Section) -> str:
     """Name an answer by its step, the digests of its tables and the digest of its section of the scenario."""
+    rate = _rate(book)
     parts = [step, *(f"{name}:{book.digests.get(name, '-')}" for name in tables), section.digest()]
+    parts += [repr(rate)] if rate.name != "USD" else []
     return f"{step}-{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:24]}"
 
 
 def remembered(step: str, book: Book, tables: tuple[str, ...], section: Section, compute: Callable[[], Answer]) -> Answer:
     """Return an answer from memory, or from the shared folder, or compute it; wherever it was missing it is kept.
 
-    The key is the step, the digests of its tables and the digest of its section of the scenario, so a slider of
-    another section never recomputes it. The folder lets a report's notebook show the plan that was just made.
+    The key is the step, the digests of its tables, the digest of its section of the scenario and the currency of its words, so a slider
+    of another section never recomputes it. The folder lets a report's notebook show the plan that was just made.
     """
     key = key_of(step, book, tables, section)
     with _guard:
@@ -48,12 +52,18 @@ def remembered(step: str, book: Book, tables: tuple[str, ...], section: Section,
         with turn:
             found, answer = _kept(key)
             if not found:
-                answer = compute()
+                with in_force(_rate(book)):
+                    answer = compute()
             _keep(key, answer)
     finally:
         with _guard:
             _computing.pop(key, None)
     return answer
+
+
+def _rate(book: Book) -> Rate:
+    """Return the currency in which an answer's words are said: the one in force, else the book's."""
+    return rate_in_force(lambda: book_currency(book, book.scenario))
 
 
 def _kept(key: str) -> tuple[bool, Any]:

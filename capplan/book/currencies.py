@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from capplan.dollars import Rate
 from capplan.errors import CapplanError
 from capplan.records import records
 from capplan.text import money
@@ -76,12 +77,10 @@ def budgets_by_quarter(limits: pd.DataFrame, fx: pd.DataFrame, quarters: list[st
 
 
 @dataclass(frozen=True)
-class Currency:
+class Currency(Rate):
     """In what amounts are said that are known in dollars."""
 
-    name: str = "USD"  #: Three letters.
-    usd: float = 1.0  #: Dollars for one unit of it, on the day of the plan.
-    usd_by_quarter: Mapping[str, float] = field(default_factory=dict)  #: The same by quarter, for what is held by the quarter.
+    usd_by_quarter: Mapping[str, float] = field(default_factory=dict)  #: Its dollars by quarter, for what is held by the quarter.
 
     def amount(self, usd: float, quarter: str = "") -> float:
         """Convert dollars."""

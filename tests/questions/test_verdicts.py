@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from capplan.book.currencies import DOLLARS, Currency
+from capplan.dollars import Rate, in_force
 from capplan.questions.procurement import plan_purchases
 from capplan.questions.procurement.hindsight.verdicts import (
     CLOSE,
@@ -88,7 +88,9 @@ def test_a_purchase_without_which_no_plan_exists_is_signed():
 
 def test_verdicts_are_said_in_the_currency_of_a_book() -> None:
     table = pd.DataFrame([("a", "2027Q1", 1.0, 5e6, SIGN, 1e6, 5e5, 2e6, 100, 2.5e5, 7.5e5)], columns=COLUMNS)
-    dollars, euros = (verdict_words(table, currency)["words"].iloc[0] for currency in (DOLLARS, Currency("EUR", 1.25)))
+    dollars = verdict_words(table)["words"].iloc[0]
+    with in_force(Rate("EUR", 1.25)):
+        euros = verdict_words(table)["words"].iloc[0]
     assert dollars.startswith("Sign: signing now saves $1.0M against waiting ($500.0k to $2.0M with 95 % confidence)")
     assert euros.startswith("Sign: signing now saves €800.0k against waiting (€400.0k to €1.6M with 95 % confidence)")
     assert "€200.0k is what its price" in euros

@@ -15,6 +15,7 @@ RIGHT: dict[str, Any] = {"align": "left", "dx": 5}
 LEFT: dict[str, Any] = {"align": "right", "dx": -5}
 
 
+@theme.in_currency
 def bars(
     data: pd.DataFrame,
     *,
@@ -76,6 +77,7 @@ def bars(
     return theme.finish(alt.layer(*marks, *values), title, subtitle, height=85 + theme.rows_height(order, 28) + (45 if part else 0))
 
 
+@theme.in_currency
 def waterfall(data: pd.DataFrame, *, title: str, axis: theme.Axis, subtitle: str = "", label: str = "label") -> Picture:
     """Bridge one total to another: where it started, what raised and lowered it, where it ends.
 
@@ -158,6 +160,7 @@ def _utf16(letter: str) -> list[int]:
 ENDS = {"low": "Assumption at its low end", "high": "Assumption at its high end"}
 
 
+@theme.in_currency
 def tornado(data: pd.DataFrame, *, base: float, base_name: str, title: str, axis: theme.Axis, subtitle: str = "") -> Picture:
     """Show how far each assumption moves the result when it goes to its low and to its high end.
 

@@ -17,6 +17,7 @@ SIDES: dict[str, dict[str, Any]] = {
 }
 
 
+@theme.in_currency
 def frontier(
     data: pd.DataFrame,
     *,

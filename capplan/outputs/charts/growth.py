@@ -12,6 +12,7 @@ from capplan.outputs.charts.pictures import Picture
 DRAWN = {"90 % of cases": "#c4d6f2", "Median": "#0045a5", "Measured": theme.INK, "If only this kind of growth held": "#d47a31"}
 
 
+@theme.in_currency
 def growth(
     bands: pd.DataFrame, history: pd.DataFrame, courses: pd.DataFrame, *, title: str, axis: theme.Axis, subtitle: str = ""
 ) -> Picture:

@@ -47,6 +47,7 @@ def _time_channel(values: pd.Series, *, chart: str, width: int = 600) -> Any:
 BAND_COLOURS = ("#c4d6f2", "#8fb3e6", "#5f8fd6", "#3d72c2")
 
 
+@theme.in_currency
 def fan(
     quantiles: pd.DataFrame,
     *,
@@ -132,6 +133,7 @@ def _bands(
     return pairs, theme.checked(table, table.columns, "fan")
 
 
+@theme.in_currency
 def layers(
     data: pd.DataFrame,
     *,
@@ -261,6 +263,7 @@ def _changes(changes: pd.DataFrame, table: pd.DataFrame, band: pd.DataFrame | No
     return marks
 
 
+@theme.in_currency
 def curve(
     data: pd.DataFrame,
     *,

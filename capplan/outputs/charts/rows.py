@@ -104,6 +104,7 @@ def _month_step(first: pd.Timestamp, last: pd.Timestamp) -> int:
     return 1 if quarters <= 4 else 3 if quarters <= 14 else 6 if quarters <= 28 else 12
 
 
+@theme.in_currency
 def heat_map(
     data: pd.DataFrame,
     *,

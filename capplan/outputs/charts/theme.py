@@ -7,12 +7,14 @@ readers with protanopia and deuteranopia; a test holds both.
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from capplan.contract_kinds import KINDS
+from capplan.dollars import in_unit
 from capplan.errors import CapplanError, nearest
 from capplan.outputs.charts.altair_quickly import alt
 from capplan.outputs.charts.pictures import Picture
@@ -107,6 +109,40 @@ class Axis(NamedTuple):
         """Return title and axis of the channel that shows it."""
         labels = alt.Axis(labelExpr=axis_labels(self.unit), tickCount=ticks, **more)
         return {"title": axis_title(self.title, self.unit, width), "axis": labels}
+
+
+def in_currency(draw: Callable[..., Picture]) -> Callable[..., Picture]:
+    """Let a picture of dollars stand in the currency in force: its axes, and all that is measured along them."""
+
+    @wraps(draw)
+    def drawn(data: pd.DataFrame, *more: pd.DataFrame, **given: Any) -> Picture:
+        frames = [data, *more]
+        for name, axis in [(name, axis) for name, axis in given.items() if isinstance(axis, Axis)]:
+            rate, unit = in_unit(axis.unit)
+            if rate != 1.0:
+                along = {axis.column, *ALONG[name]}
+                frames = [_divided(frame, along, rate) for frame in frames]
+                given |= {key: _divided(value, along, rate) for key, value in given.items() if key in along or key in ("history", "points")}
+                given[name] = axis._replace(unit=unit)
+        return draw(*frames, **given)
+
+    return drawn
+
+
+#: What is measured along an axis beside its own column: by the name of the axis, columns and single values.
+ALONG = {
+    "axis": ("value", "quantity", "low", "high", "base", "reference", "middle"),
+    "across": ("x",),
+    "up": ("y", "low", "high"),
+    "down": (),
+}
+
+
+def _divided(values: Any, columns: set[str], rate: float) -> Any:
+    """Divide a number, or the columns of a frame."""
+    if isinstance(values, pd.DataFrame):
+        return values.assign(**{name: values[name] / rate for name in columns if name in values})
+    return None if values is None else values / rate
 
 
 def display_name(name: object) -> str:

@@ -21,7 +21,7 @@ from capplan.answers.sums import plan_currency
 from capplan.book.book import Book
 from capplan.book.currencies import Currency
 from capplan.book.scenario import Scenario
-from capplan.outputs.lab.board_table import measure_name, measure_text, signatures
+from capplan.outputs.lab.board_table import measure_name, measure_text, measured_in, signatures
 from capplan.outputs.lab.differences import difference_text
 from capplan.outputs.views.all_questions import VIEWS
 
@@ -136,9 +136,9 @@ def _differences(base: Column, column: Column, table: pd.DataFrame, currency: Cu
         if step
         else f"It costs what {OWN} costs."
     ]
-    for name in ("bad_cases_usd", "signed_contracts_amount", "unserved_share", "todays_signatures_cost_more_usd"):
-        if name in cells.index and cells.loc[name, "after"] != cells.loc[name, "before"]:
-            own, rate = (name.removesuffix("_usd") + "_amount", currency.usd) if name.endswith("_usd") else (name, 1.0)
-            was, now = (measure_text(own, cells.loc[name, part] / rate, currency.name) for part in ("before", "after"))
-            lines.append(f"{measure_name(own, currency.name)}: {now}{f' instead of {was}' if name in base.measures else ''}.")
+    was, now = (measured_in(each, currency).measures for each in (base, column))
+    for name in ("bad_cases_amount", "signed_contracts_amount", "unserved_share", "todays_signatures_cost_more_amount"):
+        if name in now and now[name] != was.get(name):
+            before, after = (measure_text(name, part.get(name), currency.name) for part in (was, now))
+            lines.append(f"{measure_name(name, currency.name)}: {after}{f' instead of {before}' if name in was else ''}.")
     return [*lines, f"Signed before the next review, beside {OWN}: {'; '.join(signatures(column, base))}."]

@@ -16,8 +16,10 @@ from capplan.answers.ask.shown import reading_text, scenario_asked
 from capplan.answers.board import Column, first_column, full_column
 from capplan.answers.cards import CARDS, get_ready
 from capplan.book.book import Book, load_book
+from capplan.book.book_currency import book_currency
 from capplan.book.gate import stamp
 from capplan.book.scenario import Scenario
+from capplan.dollars import in_force
 from capplan.errors import CapplanError
 from capplan.outputs.lab.answering import Answer, answer_reading
 from capplan.outputs.lab.asked_record import keep_record
@@ -56,6 +58,7 @@ class Board(ipywidgets.VBox):
     def __init__(self, book: Book, scenario: Scenario, *, folder: Path | None = None, runs: Runs | None = None) -> None:
         """Show today's plan, and ask for it in full."""
         self._book, self._today, self._folder, self._runs = book, scenario, folder or Path.cwd(), runs or Background()
+        self._currency = book_currency(book, scenario)
         self._stamp = stamp(book.path)
         self.asked: list[Asked] = []
         self._understood: tuple[Reading, Asked, str] | None = None
@@ -240,13 +243,12 @@ class Board(ipywidgets.VBox):
 
     def _draw(self) -> None:
         """Show everything as it stands."""
-        currency = self._today.currency
         waiting = [asked.title for asked in self.asked if asked.state in ("computing", "first answer")]
         # The browser takes these one after another: a column is seen after it is said to compute, and before it is said to be full.
         if waiting:
             self.status.value = html.escape(f"Computing in full: {'; '.join(waiting)}. You can go on.")
         columns = [asked.column for asked in self.asked if asked.column is not None]
-        self.table.value = board_html([(asked.title, asked.column, asked.state) for asked in self.asked], self._today, currency)
+        self.table.value = board_html([(asked.title, asked.column, asked.state) for asked in self.asked], self._today, self._currency)
         titles = [asked.title for asked in self.asked]
         for chooser in (self.onto, self.first, self.second):
             kept = chooser.value
@@ -255,9 +257,14 @@ class Board(ipywidgets.VBox):
         if columns:
             told = columns[-1].headline if columns[-1].name == TODAY else f"{columns[-1].name}: {columns[-1].headline}"
             self.headline.value = f"<h3>{html.escape(told)}</h3>"
-            self.picture.value = board_chart(columns, self._today.currency).svg
+            self.picture.value = self._drawn(columns).svg
         if not waiting:
             self.status.value = "All answers are full ones: a run without a person gives the same."
+
+    def _drawn(self, columns: list[Column]) -> Any:
+        """Draw columns in the book's currency."""
+        with in_force(self._currency):
+            return board_chart(columns)
 
     def _button(self, text: str, action: Callable[[], str | None]) -> ipywidgets.Button:
         button = ipywidgets.Button(description=text, tooltip=text, layout=ipywidgets.Layout(width="auto"))
@@ -283,7 +290,7 @@ class Board(ipywidgets.VBox):
             self._show_all()
             return ""
         before, after = self._chosen(self.first.value), self._chosen(self.second.value)
-        self.comparison.value = comparison_html(before, after, self._today.currency)
+        self.comparison.value = comparison_html(before, after, self._currency)
         self.table.layout.display, self.buttons["compare"].description = "none", "Show all answers"
         return html.escape(f"{after.name} against {before.name}.")
 
@@ -305,14 +312,14 @@ class Board(ipywidgets.VBox):
         columns = {asked.title: asked.column for asked in self.asked if asked.column is not None}
         if not columns:
             raise CapplanError("There is no answer yet.")
-        return hand_over(self._folder, "board.xlsx", workbook_bytes(columns, self._today, self._today.currency))
+        return hand_over(self._folder, "board.xlsx", workbook_bytes(columns, self._today, self._currency))
 
     def export_picture(self) -> str:
         """Write the chart as PNG."""
         columns = [asked.column for asked in self.asked if asked.column is not None]
         if not columns:
             raise CapplanError("There is no answer yet.")
-        return hand_over(self._folder, "board.png", board_chart(columns, self._today.currency).png())
+        return hand_over(self._folder, "board.png", self._drawn(columns).png())
 
     def clear(self) -> None:
         """Take every what-if from the board; today's plan stays."""

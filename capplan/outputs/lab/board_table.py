@@ -2,6 +2,7 @@
 
 import html
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -9,7 +10,9 @@ import yaml
 
 from capplan.answers.board import Column, compared
 from capplan.book.book import Book
+from capplan.book.currencies import Currency
 from capplan.book.scenario import Scenario
+from capplan.dollars import rate_in_force
 from capplan.outputs import charts
 from capplan.outputs.export.plain_workbook import plain_workbook
 from capplan.text import counted, heading, money, number_text, value_text, words
@@ -42,6 +45,15 @@ _NAMES = {
 }
 
 
+def measured_in(column: Column, currency: Currency) -> Column:
+    """Return a column with its measures in dollars in a currency: their names end in _amount then."""
+    said = {
+        f"{name.removesuffix('_usd')}_amount" if name.endswith("_usd") else name: currency.amount(value) if name.endswith("_usd") else value
+        for name, value in column.measures.items()
+    }
+    return replace(column, measures=said)
+
+
 def measure_name(name: str, currency: str) -> str:
     """Say what a measure is."""
     view = next((view for view in ("p_and_l", "cash") if name.startswith(f"{view}_")), "")
@@ -61,7 +73,7 @@ def measure_text(name: str, value: float | None, currency: str, *, signed: bool 
     if name.endswith("_share"):
         return number_text(value, "share", signed=signed)
     if name.endswith(("_usd", "_amount")):
-        return money(value, "USD" if name.endswith("_usd") else currency, signed=signed)
+        return money(value, currency, signed=signed)
     return number_text(value, signed=signed)
 
 
@@ -94,24 +106,25 @@ def signatures(column: Column, base: Column | None) -> list[str]:
     return [f"{row.difference:+,.0f} {row.measure}" for row in moved.itertuples()] or ["as today"]
 
 
-def board_html(columns: Sequence[tuple[str, Column | None, str]], before: Scenario, currency: str) -> str:
+def board_html(columns: Sequence[tuple[str, Column | None, str]], before: Scenario, currency: Currency) -> str:
     """Write the board.
 
     Args:
         columns: Title, answer (None while there is none), and state ("full answer", "first answer", "computing", or an error) of each
             column.
-        currency: Of measures in the book's currency.
+        currency: The book's.
     """
+    columns = [(title, column and measured_in(column, currency), state) for title, column, state in columns]
     names = list(dict.fromkeys(name for _, column, _ in columns if column for name in column.measures))
     base = next((column for _, column, _ in columns if column), None)
     head = "".join(f'<th scope="col">{html.escape(title)}<br><small>{html.escape(state)}</small></th>' for title, _, state in columns)
     rows = []
     for name in names:
         cells = "".join(
-            f"<td>{html.escape(measure_text(name, column.measures.get(name) if column else None, currency))}</td>"
+            f"<td>{html.escape(measure_text(name, column.measures.get(name) if column else None, currency.name))}</td>"
             for _, column, _ in columns
         )
-        rows.append(f'<tr><th scope="row">{html.escape(measure_name(name, currency))}</th>{cells}</tr>')
+        rows.append(f'<tr><th scope="row">{html.escape(measure_name(name, currency.name))}</th>{cells}</tr>')
     for label, lines in (
         ("In the plan before the next review", lambda column: signatures(column, base)),
         ("What is assumed otherwise", lambda column: what_changed(column, before)),
@@ -129,19 +142,19 @@ def board_html(columns: Sequence[tuple[str, Column | None, str]], before: Scenar
     )
 
 
-def comparison_html(before: Column, after: Column, currency: str) -> str:
+def comparison_html(before: Column, after: Column, currency: Currency) -> str:
     """Write two columns and their difference."""
+    before, after = measured_in(before, currency), measured_in(after, currency)
     rows = []
     for row in compared(before, after).itertuples():
         name = str(row.measure)
         known = name in before.measures or name in after.measures
         cells = "".join(
-            f"<td>{html.escape(measure_text(name, value, currency, signed=sign))}</td>"
+            f"<td>{html.escape(measure_text(name, value, currency.name, signed=sign))}</td>"
             for value, sign in ((row.before, False), (row.after, False), (row.difference, True))
         )
-        rows.append(
-            f'<tr><th scope="row">{html.escape(measure_name(name, currency) if known else f"Accelerators signed: {name}")}</th>{cells}</tr>'
-        )
+        said = measure_name(name, currency.name) if known else f"Accelerators signed: {name}"
+        rows.append(f'<tr><th scope="row">{html.escape(said)}</th>{cells}</tr>')
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in (before.name, after.name, "Difference"))
     return (
         f'{_STYLE}<div class="capplan-board"><div class="wide" tabindex="0" role="region" aria-label="The'
@@ -150,15 +163,15 @@ def comparison_html(before: Column, after: Column, currency: str) -> str:
     )
 
 
-def board_chart(columns: Sequence[Column], currency: str = "USD") -> Any:
-    """Draw what the answers cost."""
+def board_chart(columns: Sequence[Column]) -> Any:
+    """Draw what the answers cost, in the currency in force."""
     base, last = columns[0], columns[-1]
     step = last.measures["expected_usd"] - base.measures["expected_usd"]
     more = f"{money(abs(step))} {'more' if step >= 0 else 'less'} than {base.name}"
     title = f"{last.name}: {money(last.measures['expected_usd'])} in expectation" + (f", {more}" if last is not base else "")
     owed = [column.measures.get("signed_contracts_amount", float("nan")) for column in (base, last)]
     if abs(owed[1] - owed[0]) > 0:
-        title += f", and {money(abs(owed[1] - owed[0]), currency)} {'more' if owed[1] > owed[0] else 'less'} for what is signed"
+        title += f", and {money(abs(owed[1] - owed[0]), rate_in_force().name)} {'more' if owed[1] > owed[0] else 'less'} for what is signed"
     rows = [
         {"label": column.name, "value": value, "part": part}
         for column in columns
@@ -189,10 +202,10 @@ def scenario_text(column: Column, book: Book) -> str:
     return f"# Use: capplan plan BOOK --scenario FILE\n{text}"
 
 
-def workbook_bytes(columns: Mapping[str, Column], before: Scenario, currency: str) -> bytes:
+def workbook_bytes(columns: Mapping[str, Column], before: Scenario, currency: Currency) -> bytes:
     """Write the board as an Excel workbook: measures, signatures and what is assumed; no text of it is a formula or a link."""
-    measures = pd.DataFrame({title: pd.Series(dict(column.measures)) for title, column in columns.items()})
-    measures.index = pd.Index([measure_name(str(name), currency) for name in measures.index], name="Measure")
+    measures = pd.DataFrame({title: pd.Series(dict(measured_in(column, currency).measures)) for title, column in columns.items()})
+    measures.index = pd.Index([measure_name(str(name), currency.name) for name in measures.index], name="Measure")
     signed = pd.concat([column.decisions.assign(answer=title) for title, column in columns.items()], ignore_index=True)
     assumed = pd.DataFrame(
         [(title, line) for title, column in columns.items() for line in what_changed(column, before)],

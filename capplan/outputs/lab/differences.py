@@ -60,7 +60,8 @@ def _parts(before: View, after: View) -> str:
     old, new = (view.details["components"].groupby("component")["usd"].sum() for view in (before, after))
     steps = new.sub(old, fill_value=0.0)
     largest = steps[steps.abs() >= max(0.5, 0.05 * steps.abs().max())].sort_values(key=abs, ascending=False, kind="stable").head(2)
-    named = [f"{display_name(name).lower()} {number_text(step, after.unit, signed=True)}" for name, step in largest.items()]
+    shown = largest / after.usd_per_unit
+    named = [f"{display_name(name).lower()} {number_text(step, after.unit, signed=True)}" for name, step in shown.items()]
     return f": mostly {' and '.join(named)}" if named else ""
 
 

@@ -15,12 +15,23 @@ from capplan.answers.placement import asked_book
 from capplan.answers.plan import quarterly_plan
 from capplan.book.accepted import AcceptedPlan
 from capplan.book.book import Book, load_book
+from capplan.book.book_currency import book_currency
 from capplan.book.changes import Change
+from capplan.book.currencies import Currency
 from capplan.book.scenario import Scenario
+from capplan.dollars import in_force
 from capplan.errors import CapplanError, ScenarioError
 from capplan.outputs.export.files import write_table
 from capplan.outputs.export.focus import planned_focus
-from capplan.outputs.lab.board_table import board_chart, measure_name, measure_text, scenario_text, what_changed, workbook_bytes
+from capplan.outputs.lab.board_table import (
+    board_chart,
+    measure_name,
+    measure_text,
+    measured_in,
+    scenario_text,
+    what_changed,
+    workbook_bytes,
+)
 from capplan.outputs.page.html import PageSection, TableBlock, render_page
 from capplan.outputs.run.folders import check_room, replaced_whole
 from capplan.outputs.run.report import folder_name
@@ -93,11 +104,12 @@ def write_comparison(
             notes.append(f"{name}: {error}")
             continue
         columns[name] = column_of(name, book, plans[name], columns[first].signed if name in given else None)
-    found = _comparison(book, columns, plans, tuple(notes), target)
-    with replaced_whole(target) as draft:
+    own = book_currency(book, base.scenario)
+    with in_force(own), replaced_whole(target) as draft:
+        found = _comparison(book, columns, plans, tuple(notes), target)
         for name in ("measures", "signed", "why", "assumed"):
             write_table(getattr(found, name), draft / f"{name}.csv")
-        (draft / "comparison.xlsx").write_bytes(workbook_bytes(columns, base.scenario, base.scenario.currency))
+        (draft / "comparison.xlsx").write_bytes(workbook_bytes(columns, base.scenario, own))
         (draft / "scenarios").mkdir()
         for place, column in enumerate(columns.values()):
             stem = f"{place + 1}-{folder_name(Path(column.name.replace(' ', '-')))}"
@@ -105,7 +117,7 @@ def write_comparison(
         record = {"book": book.name, "headline": found.headline, "digests": dict(book.digests), "notes": notes}
         record["scenarios"] = {name: column.scenario.model_dump(mode="json") for name, column in columns.items()}
         (draft / "run.json").write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
-        (draft / "comparison.html").write_text(_page(found, columns), encoding="utf-8")
+        (draft / "comparison.html").write_text(_page(found, columns, own), encoding="utf-8")
     return found
 
 
@@ -187,23 +199,17 @@ def _headline(base: Column, rest: list[Column]) -> str:
     return f"{base.name} costs {money(cost)} in expectation" + (f"; against it {'; '.join(parts)}." if parts else ".")
 
 
-def _page(found: Comparison, columns: Mapping[str, Column]) -> str:
+def _page(found: Comparison, columns: Mapping[str, Column], own: Currency) -> str:
     """Render the comparison as one page that opens from disk."""
     base = next(iter(columns.values()))
-    currency = base.scenario.currency
+    measures = {title: measured_in(column, own).measures for title, column in columns.items()}
+    names = list(dict.fromkeys(name for found in measures.values() for name in found))
     shown = pd.DataFrame(
-        {"measure": [measure_name(name, currency) for name in found.measures["measure"]]}
-        | {
-            title: [
-                measure_text(name, value, currency) for name, value in zip(found.measures["measure"], found.measures[title], strict=True)
-            ]
-            for title in columns
-        }
+        {"measure": [measure_name(name, own.name) for name in names]}
+        | {title: [measure_text(name, values.get(name), own.name) for name in names] for title, values in measures.items()}
     )
     sections = [
-        PageSection(
-            "Side by side", "", [board_chart(list(columns.values()), currency).svg], [TableBlock(shown, shown=len(shown))], found.notes
-        ),
+        PageSection("Side by side", "", [board_chart(list(columns.values())).svg], [TableBlock(shown, shown=len(shown))], found.notes),
         PageSection(
             "Signed before the next review",
             "Accelerators by offer and quarter." if len(found.signed) else "No scenario signs anything.",
@@ -216,8 +222,8 @@ def _page(found: Comparison, columns: Mapping[str, Column]) -> str:
         sections.append(
             PageSection(
                 f"{name}: what differs from {base.name}, and why",
-                told(bridge, currency),
-                tables=[TableBlock(bridge.drop(columns="driver"), currency=currency)],
+                told(bridge, own.name),
+                tables=[TableBlock(bridge.drop(columns="driver"), currency=own.name)],
                 notes=lines or ["It assumes the same."],
             )
         )

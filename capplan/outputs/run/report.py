@@ -22,8 +22,10 @@ from capplan.answers.plan import quarterly_plan
 from capplan.answers.store import shared_answers
 from capplan.answers.sums import cash, obligations, spend
 from capplan.book.book import Book, load_book
+from capplan.book.book_currency import book_currency
 from capplan.book.gate import stamp
 from capplan.book.scenario import Scenario
+from capplan.dollars import in_force
 from capplan.errors import ReportError
 from capplan.outputs.export.accounting import lease_flags, postings, roll_forward
 from capplan.outputs.export.budget import write_budget
@@ -218,7 +220,7 @@ def write_report(book_path: Path, values: Mapping[str, Any], out: Path, say: Say
     previous = latest_report(target.parent) or target
     steps = Steps(say, seconds_of(previous, depth))
     before = signatures_in(previous)
-    with shared_answers(), replaced_whole(target) as draft:
+    with shared_answers(), replaced_whole(target) as draft, in_force(book_currency(book, scenario)):
         plan = quarterly_plan(book, scenario, steps)
         steps("drawing charts and writing tables")
         view = show_plan(book, scenario)

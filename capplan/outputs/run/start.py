@@ -16,6 +16,7 @@ from capplan.answers.gaps import rank_gaps
 from capplan.answers.placement import asked_book
 from capplan.answers.plan import quarterly_plan
 from capplan.answers.readiness import readiness
+from capplan.answers.sums import plan_currency
 from capplan.book.book import Book, load_book
 from capplan.book.reader import read_table
 from capplan.book.tables.registry import TABLES
@@ -25,7 +26,6 @@ from capplan.ingest.forms import form_of
 from capplan.ingest.known import geography_of
 from capplan.ingest.writing import csv_text
 from capplan.outputs.run.starter_speeds import Ask, starter_speeds
-from capplan.text import money
 
 #: Assumptions of a first plan: few paths and a wider gap, so that it is there in seconds. `capplan plan` takes the book's own.
 QUICK: dict[str, Any] = {"plan_paths": 20, "paths": 60, "gap_share": 0.005, "flip_search": False}
@@ -51,7 +51,7 @@ class Started:
         if len(self.gaps):
             first = self.gaps.iloc[0]
             moves = (
-                f"moves the cost by {money(float(first['change_usd']), signed=True)}"
+                f"moves the cost by {plan_currency(self.plan).said(float(first['change_usd']), signed=True)}"
                 if abs(first["change_usd"]) < float("inf")
                 else "leaves no plan"
             )

@@ -10,6 +10,7 @@ from capplan.answers.placement import asked_book
 from capplan.answers.plan import first_answer_of, headroom_of, hindsight_of, purchases_of, quarterly_plan, work_of
 from capplan.answers.sums import spend
 from capplan.book.book import Book
+from capplan.book.book_currency import in_book_currency
 from capplan.book.scenario import Scenario
 from capplan.outputs import charts
 from capplan.outputs.views.capacity_charts import capacity_chart, contract_chart
@@ -83,6 +84,7 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
     return View(bought.headline, pictures, bought.purchases, usd, "USD", FIELDS, notes, details, unsure=unsure)
 
 
+@in_book_currency
 def show_procurement_at_once(book: Book, scenario: Scenario) -> View | None:
     """Show a first answer while a slider moves: what would be bought; None where the full answer is at hand."""
     book = asked_book(book, scenario)
@@ -92,7 +94,7 @@ def show_procurement_at_once(book: Book, scenario: Scenario) -> View | None:
     picture = {"capacity": capacity_chart(book, found, work_of(book, scenario))}
     details = {"components": _components(found.costs, found.expected_usd)}
     usd, unsure = found.expected_usd, found.unsure_usd
-    return View(found.headline, picture, found.purchases, usd, "USD", FIELDS, found.notes, details, unsure=unsure)
+    return View(found.headline, picture, found.purchases, usd, "USD", FIELDS, found.notes, details, unsure=unsure).in_force()
 
 
 def _rehearsal_title(summary: pd.DataFrame) -> str:

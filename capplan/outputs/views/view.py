@@ -3,14 +3,16 @@
 import html
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 
 import pandas as pd
 
 from capplan.answers.store import hand_on, handed_on, key_of
 from capplan.book.book import Book
+from capplan.book.book_currency import in_book_currency
 from capplan.book.scenario import Scenario
+from capplan.dollars import in_unit
 from capplan.outputs.charts import Picture
 from capplan.text import counted, readable
 
@@ -74,9 +76,10 @@ def once(show: Callable[[Book, Scenario], "View"]) -> Callable[[Book, Scenario],
     """Let a question's view come from the process that has made it, where a run has handed it on (see `leave`)."""
 
     @wraps(show)
+    @in_book_currency
     def shown(book: Book, scenario: Scenario) -> View:
         found = handed_on(_key(show.__name__, book, scenario))
-        return show(book, scenario) if found is None else found
+        return show(book, scenario).in_force() if found is None else found
 
     return shown
 
@@ -107,6 +110,7 @@ class View:
         charts_in_view: Charts that a notebook shows at once; a reader unfolds the others.
         unsure: By how much the search may have missed the deciding number: less is no difference between two answers.
         telling: How many of the fields are in view: the first ones, each of which moves the deciding number.
+        usd_per_unit: Dollars for one of the unit, where it is money: amounts of the tables are in dollars.
     """
 
     headline: str
@@ -121,6 +125,12 @@ class View:
     charts_in_view: int = 2
     unsure: float = 0.0
     telling: int = MOST_CONTROLS
+    usd_per_unit: float = 1.0
+
+    def in_force(self) -> "View":
+        """Return it with the deciding number in the currency in force."""
+        rate, unit = in_unit(self.unit)
+        return replace(self, value=self.value / rate, unsure=self.unsure / rate, unit=unit, usd_per_unit=rate)
 
     @property
     def chart(self) -> Picture:

@@ -13,7 +13,7 @@ from capplan.questions.placement.possible_nodes import WORDS
 from capplan.questions.placement.problem import Problem
 from capplan.questions.placement.proposed_placement import Told
 from capplan.questions.placement.state import ACCELERATORS, CARD, RESOURCES
-from capplan.text import counted
+from capplan.text import counted, money
 
 #: Instants are told to the second: what is apart by less is at once (hours).
 SECOND = 1.0 / 3600.0
@@ -329,11 +329,11 @@ def _headline(costs: pd.DataFrame, broken: pd.DataFrame, same: bool) -> str:
         more = f", and {counted(len(broken) - 3, 'more')}" if len(broken) > 3 else ""
         start = f"The placement breaks {counted(len(broken), 'constraint')}: {'; '.join(broken['words'].head(3))}{more}."
     if same:
-        return f"{start} It is the one that was found: it ends after {end['plan']:.4g} hours and costs ${usd['plan']:,.0f}."
+        return f"{start} It is the one that was found: it ends after {end['plan']:.4g} hours and costs {money(usd['plan'])}."
     apart = [
         f"{abs(row['difference']):,.4g} {unit} {'more' if row['difference'] > 0 else 'less'}"
         for row, unit in ((end, "hours"), (usd, "dollars"))
         if abs(row["difference"]) > SECOND
     ]
     beside = f"{' and '.join(apart)} than the one that was found" if apart else "as the one that was found"
-    return f"{start} It ends after {end['checked']:.4g} hours and costs ${usd['checked']:,.0f}, {beside}."
+    return f"{start} It ends after {end['checked']:.4g} hours and costs {money(usd['checked'])}, {beside}."

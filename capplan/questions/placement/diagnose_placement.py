@@ -8,6 +8,8 @@ import pandas as pd
 
 from capplan.book.assumptions.placement import PlacementAssumptions
 from capplan.errors import CapplanError, nearest
+from capplan.text import money
+from capplan.text import price as shown_price
 
 #: What each sign means, and what to do about it.
 SIGNS = {
@@ -169,8 +171,8 @@ def _parts(table: pd.DataFrame, nodes: pd.DataFrame, price: pd.Series, a: Placem
             waits > a.data_wait_limit_share,
             "waits for data "
             + waits.map("{:.0%}".format)
-            + " of its time: an hour of computing costs $"
-            + (price / (1 - waits).clip(lower=0.01)).map("{:,.2f}".format)
+            + " of its time: an hour of computing costs "
+            + (price / (1 - waits).clip(lower=0.01)).map(shown_price)
             + " an accelerator",
             waits,
         ),
@@ -216,6 +218,6 @@ def _headline(table: pd.DataFrame, found: pd.DataFrame, summary: pd.DataFrame, s
     first = summary.iloc[0]
     share = saving / max(float(table["usd"].sum()), 1e-9)
     return (
-        f"{found['job_id'].nunique():,} of {len(table):,} jobs show signs of bad placement, worth ${saving:,.0f} or {share:.0%} of what"
+        f"{found['job_id'].nunique():,} of {len(table):,} jobs show signs of bad placement, worth {money(saving)} or {share:.0%} of what"
         f" they cost; most of it: {str(first['sign']).replace('_', ' ')} ({first['jobs']:,} jobs)."
     )

@@ -14,6 +14,7 @@ from capplan.questions.placement.methods import Found, run
 from capplan.questions.placement.problem import Problem, build
 from capplan.questions.placement.solve import Solved, best_schedule
 from capplan.questions.placement.wording import deadline_words, hours_words, when, words_of_links
+from capplan.text import money
 
 
 @dataclass(frozen=True)
@@ -244,7 +245,7 @@ def _headline(answer: Placement, goal: Goal, problem: Problem) -> str:
         "proven" if answer.proven else (f"at most {answer.gap_share:.1%} above the best" if np.isfinite(answer.gap_share) else "not proven")
     )
     figure = (
-        f"{count} tasks end after {hours_words(answer.makespan_hours)}, {when(end)}, and cost ${answer.usd:,.0f}"
+        f"{count} tasks end after {hours_words(answer.makespan_hours)}, {when(end)}, and cost {money(answer.usd)}"
         f" ({'cost' if not goal.timed else 'end'} {proof}); "
     )
     figure += f"moving data is {hours_words(moved)} of the longest way." if moved > 0 else "no transfer lies on the longest way."

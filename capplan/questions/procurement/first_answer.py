@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from capplan.dollars import said_on
 from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.program import blended_cost, point_costs
 from capplan.questions.procurement.answer_tables import capacity_table, cost_table, dispatch_table, purchase_table
@@ -54,7 +55,7 @@ def first_answer(found: Decided, *, alike: bool = False) -> FirstAnswer:
     answer = tabulated(found, found.purchases, found.lots, solution.x, (solution.cost_by_scenario, solution.recourse), notes)
     firm = found.purchases[found.purchases["firm"]]
     what = (
-        f"{counted(len(firm), 'contract')} to sign before the next review, worth {money(firm['usd'].sum())}"
+        f"{counted(len(firm), 'contract')} to sign before the next review, worth {money(*said_on(firm['usd'], firm['signed_on']))}"
         if len(firm)
         else "nothing to sign before the next review"
     )

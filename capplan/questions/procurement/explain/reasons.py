@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
+from capplan.dollars import said_on
 from capplan.notes import ToDo
 from capplan.optimize.program import Solution, expected_use_of_rows, slack_columns
 from capplan.questions.procurement.decide import Decided
@@ -264,7 +265,7 @@ def _headline(bought: pd.DataFrame, alternatives: pd.DataFrame, a: ProcurementAs
         return f"Buy nothing and renew nothing: {price}."
     if len(firm):
         when = "at once" if firm["late"].any() else f"by {firm['sign_by'].min():%Y-%m-%d} (submitted by {firm['submit_by'].min():%Y-%m-%d})"
-        start = f"Sign {counted(len(firm), 'contract')} worth {money(firm['usd'].sum())}, the first {when}"
+        start = f"Sign {counted(len(firm), 'contract')} worth {money(*said_on(firm['usd'], firm['signed_on']))}, the first {when}"
     else:
         later = f"the first of {len(bought)} later contracts" if len(bought) > 1 else "one later contract"
         start = f"Nothing must be signed before the next review; {later} is to be submitted by {bought['submit_by'].min():%Y-%m-%d}"

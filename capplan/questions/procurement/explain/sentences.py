@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
+from capplan.dollars import said_on
 from capplan.questions.procurement.answer import Proof
 from capplan.records import records
 from capplan.text import counted, money, price
@@ -77,7 +78,7 @@ def _next(purchases: pd.DataFrame) -> str:
     what = ", ".join(f"{row.lots} x {row.offer_id} from {row.quarter}" for row in due.itertuples())
     when = "now; the day for it has passed" if due["late"].all() else f"by {due['sign_by'].min():%Y-%m-%d}, submitted by {first:%Y-%m-%d}"
     after = "" if due["firm"].any() else " It falls after the next review, so nothing has to be signed before."
-    return f"Sign {what} ({money(due['usd'].sum())}) {when}.{after}"
+    return f"Sign {what} ({money(*said_on(due['usd'], due['signed_on']))}) {when}.{after}"
 
 
 def _proven(proof: Proof) -> str:

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from capplan.book.currencies import DOLLARS, Currency
 from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.solver import InfeasibleError
 from capplan.questions.procurement.decide import Decided
@@ -178,22 +177,22 @@ def follow_verdicts(headline: str, verdicts: pd.DataFrame) -> str:
     return f"{headline} Of these, {'; '.join(words)}."
 
 
-def verdict_words(verdicts: pd.DataFrame, currency: Currency = DOLLARS) -> pd.DataFrame:
-    """Return a line of the explanation for each verdict, amounts in a currency: about, words."""
+def verdict_words(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Return a line of the explanation for each verdict, amounts in the currency in force: about, words."""
     rows = []
     for row in verdicts.itertuples():
         if np.isinf(row.saves_usd):
             words = "Sign: without it there is no plan that keeps all limits."
         else:
-            between = f"{currency.said(row.saves_low_usd)} to {currency.said(row.saves_high_usd)}"
+            between = f"{money(row.saves_low_usd)} to {money(row.saves_high_usd)}"
             words = (
-                f"{row.verdict[0].upper()}{row.verdict[1:]}: signing now saves {currency.said(row.saves_usd)} against waiting"
+                f"{row.verdict[0].upper()}{row.verdict[1:]}: signing now saves {money(row.saves_usd)} against waiting"
                 f" ({between} with 95 % confidence), on {row.paths} paths the plan has not seen."
             )
             if np.isfinite(row.later_price_usd):
                 words += (
-                    f" Of that, {currency.said(row.later_price_usd)} is what its price is expected to have moved by at the next review, and"
-                    f" {currency.said(row.later_demand_usd)} what serves the work until then, less what is not bought in vain."
+                    f" Of that, {money(row.later_price_usd)} is what its price is expected to have moved by at the next review, and"
+                    f" {money(row.later_demand_usd)} what serves the work until then, less what is not bought in vain."
                 )
         rows.append((f"verdict: {row.offer_id}", words))
     return pd.DataFrame(rows, columns=["about", "words"])
