@@ -124,13 +124,13 @@ def _supply(book: Book, scenario: Scenario) -> list[str]:
     earliest = pd.Timestamp(scenario.as_of) + pd.to_timedelta(offers["lead_time_days_p50"].fillna(0.0), unit="D")
     late = wanted & (offers["term"] == "capacity_block") & (offers["available_from"] < earliest)
     ended = wanted & (offers["term"] != "capacity_block") & (offers["available_to"] < pd.Timestamp(scenario.as_of))
-    rows = {name: place + 2 for place, name in enumerate(book.get("offers")["offer_id"])}
+    places = pd.Series(book.lines_of("offers"), offers.index).map(lambda line: f"offers.csv, row {line}" if line else "reference offers")
     return [
-        f"offers.csv, row {rows[row.offer_id]}, column available_to: {row.offer_id} could be signed until {row.available_to:%Y-%m-%d} and"
+        f"{places[row.Index]}, column available_to: {row.offer_id} could be signed until {row.available_to:%Y-%m-%d} and"
         f" has ended; delete the row, correct available_to, or write `excluded_offers: [{row.offer_id}]` into book.yaml"
         for row in offers[ended].itertuples()
     ] + [
-        f"offers.csv, row {rows[row.offer_id]}, column available_from: the capacity block {row.offer_id} starts on"
+        f"{places[row.Index]}, column available_from: the capacity block {row.offer_id} starts on"
         f" {row.available_from:%Y-%m-%d} and can be had on {earliest[row.Index]:%Y-%m-%d} at the earliest; delete the row, correct"
         f" available_from, or write `excluded_offers: [{row.offer_id}]` into book.yaml"
         for row in offers[late].itertuples()

@@ -6,13 +6,14 @@ import hashlib
 import math
 import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 
@@ -29,7 +30,7 @@ from capplan.book.reader import read_table
 from capplan.book.roadmap import fill_parameters
 from capplan.book.rules import check_tables
 from capplan.book.scenario import Change, Scenario, build_scenario
-from capplan.book.tables.registry import REFERENCE_TABLES, TABLES, columns_of, key_of, meaning_of
+from capplan.book.tables.registry import REFERENCE_TABLES, TABLES, columns_of, in_order, key_of, meaning_of
 from capplan.contract_kinds import SHEET_TERMS
 from capplan.errors import BookError, CapplanError, Fault, MissingTableError, nearest, reachable, refused
 from capplan.scratch import scratch
@@ -46,11 +47,12 @@ class Book:
         name, description: From book.yaml.
         path: Folder it was read from.
         scenario: Default assumptions, with the overrides of book.yaml.
-        tables: Checked frames by name, reference facts joined; absent tables are not in it.
+        tables: Checked frames by name, reference facts joined, rows in the order of their key; absent tables are not in it.
         own: Names of the tables the book itself has.
         digests: Digest of every table's content.
         notes: What was assumed because a table or an entry is missing.
         origin: Digest of the book as it was read: what-ifs change the digests of tables, and not this.
+        lines: Line in its file of every row of the tables that are as they were read; 0 = the row is not of that file.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Book:
     digests: Mapping[str, str]
     notes: tuple[str, ...]
     origin: str = ""
+    lines: Mapping[str, np.ndarray] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
         """Name the book by what it held first; copies with what-ifs keep the name."""
@@ -75,7 +78,7 @@ class Book:
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Come to life in another process, as unchangeable as before."""
         for name, value in state.items():
-            object.__setattr__(self, name, MappingProxyType(value) if name in ("tables", "digests") else value)
+            object.__setattr__(self, name, MappingProxyType(value) if name in ("tables", "digests", "lines") else value)
 
     def need(self, table: str, question: str) -> pd.DataFrame:
         """Return a table, or say which question cannot be answered without it."""
@@ -92,6 +95,10 @@ class Book:
             return empty_table(table)
         found = self.tables[table].copy()
         return with_dollars(found, self.tables.get("fx", empty_table("fx"))) if table == "other_costs" else found
+
+    def lines_of(self, table: str) -> np.ndarray:
+        """Return each row's line in its file, as faults name it; 0 where it is not of that file, or no longer as it was read."""
+        return self.lines.get(table, np.zeros(len(self.tables.get(table, ())), dtype=int))
 
     def scenario_with(self, more: Mapping[str, Any] | None = None, **values: Any) -> Scenario:
         """Return the book's scenario with some assumptions replaced; None means "as the book says"."""
@@ -117,26 +124,27 @@ class Book:
             changed = without_orphans(name, tables[name], after, tables, self.own) if change.remove else {}
             tables |= {**changed, name: after}
             touched |= {*changed, name}
-        _raise_faults(check_tables({name: _numbered(tables[name]) for name in self.own}, tables))
-        digests = {**self.digests, **{name: _what_if_digest(tables[name]) for name in touched}}
-        found = replace(self, tables=MappingProxyType(tables), digests=MappingProxyType(digests))
+        found = self._with_tables({name: tables[name] for name in touched}, _what_if_digest)
+        _raise_faults(check_tables({name: found.tables[name].set_axis(found.lines_of(name)) for name in found.own}, dict(found.tables)))
         _changed[:] = [(self, changes, found), *_changed[: KEPT_CHANGED - 1]]
         return found
 
     def with_rows(self, table: str, rows: pd.DataFrame) -> Book:
         """Return the book with other rows of one table, which must be some of its own."""
-        rows = rows.reset_index(drop=True)
-        tables, digests = {**self.tables, table: rows}, {**self.digests, table: _digest(rows)}
-        return replace(self, tables=MappingProxyType(tables), digests=MappingProxyType(digests))
+        return self._with_tables({table: rows}, _digest)
+
+    def _with_tables(self, tables: Mapping[str, pd.DataFrame], digest: Callable[[pd.DataFrame], str]) -> Book:
+        tables = {name: in_order(name, rows).reset_index(drop=True) for name, rows in tables.items()}
+        return replace(
+            self,
+            tables=MappingProxyType({**self.tables, **tables}),
+            digests=MappingProxyType({**self.digests, **{name: digest(rows) for name, rows in tables.items()}}),
+            lines=MappingProxyType({name: lines for name, lines in self.lines.items() if name not in tables}),
+        )
 
 
 #: A book, what-ifs, and the book with them.
 _changed: list[tuple[Book, tuple[Change, ...], Book]] = []
-
-
-def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows numbered as they stand in a file: the header is row 1."""
-    return frame.set_axis(range(2, len(frame) + 2))
 
 
 def _digest(frame: pd.DataFrame) -> str:
@@ -172,7 +180,7 @@ def _joined(own: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 
 
 def _with_facts(own: dict[str, pd.DataFrame], name: str) -> pd.DataFrame:
-    """Join one of the book's tables with the reference facts of its name; the book's rows win."""
+    """Join one of the book's tables with the reference facts of its name, of line 0; the book's rows win."""
     facts = reference_tables()[name]
     if name not in own or own[name].empty:
         return facts
@@ -181,7 +189,7 @@ def _with_facts(own: dict[str, pd.DataFrame], name: str) -> pd.DataFrame:
     rest = facts[~pd.MultiIndex.from_frame(facts[key]).isin(taken)]
     if name == "offers":
         rest = rest[~_restated(rest, own[name])]
-    return pd.concat([own[name], rest.astype(own[name].dtypes.to_dict())], ignore_index=True)
+    return pd.concat([own[name], rest.astype(own[name].dtypes.to_dict()).set_axis([0] * len(rest))])
 
 
 def _restated(facts: pd.DataFrame, own: pd.DataFrame) -> pd.Series:
@@ -231,9 +239,11 @@ def load_book(path: str | Path) -> Book:
     faults += check_tables({name: frame for name, frame in own.items() if not any(fault.file == f"{name}.csv" for fault in faults)}, known)
     _raise_faults(faults)
     notes += [*odd, *odd_days(own)]
-    known = {name: frame.reset_index(drop=True) for name, frame in known.items()}
     assume_workloads(own, known, notes)
     assume_speeds(known, notes)
+    known = {name: in_order(name, frame) for name, frame in known.items()}
+    lines = {name: known[name].index.to_numpy() for name in own}
+    known = {name: frame.reset_index(drop=True) for name, frame in known.items()}
     scenario = build_scenario(assumptions(entries, own, known, notes), where=f"{folder / 'book.yaml'}")
     if scenario.currency != "USD" and not (known.get("fx", empty_table("fx"))["currency"] == scenario.currency).any():
         raise BookError(
@@ -257,6 +267,7 @@ def load_book(path: str | Path) -> Book:
         own=tuple(sorted(own)),
         digests=MappingProxyType({name: _digest(frame) for name, frame in sorted(known.items())}),
         notes=tuple(notes),
+        lines=MappingProxyType(lines),
     )
 
 

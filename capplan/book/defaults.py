@@ -96,7 +96,7 @@ def assume_speeds(known: dict[str, pd.DataFrame], notes: list[str]) -> None:
         [(name, accelerator) for name in plain["workload"] for accelerator in accelerators], columns=["workload", "accelerator"]
     )
     rows = rows.assign(work_per_accelerator_hour=1.0, basis="stated", as_of=pd.NaT, source_id=None)
-    known["speeds"] = rows if speeds.empty else pd.concat([speeds, rows], ignore_index=True)
+    known["speeds"] = rows if speeds.empty else pd.concat([speeds, rows.set_axis([0] * len(rows))])
     notes.append(
         f"No speeds are stated for {', '.join(plain['workload'])}: an hour counts the same on every accelerator the company has"
         f" ({', '.join(accelerators)})."

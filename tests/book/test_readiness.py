@@ -8,6 +8,7 @@ from pathlib import Path
 
 from capplan.answers.readiness import readiness
 from capplan.book.book import load_book
+from capplan.book.scenario import build_scenario
 from capplan.outputs.page.plan_page import whose_facts
 
 USAGE = "time,workload,quantity\n" + "".join(f"2026-11-{day:02d},train,64\n" for day in range(1, 29))
@@ -62,6 +63,20 @@ def test_an_offer_whose_window_is_past_is_named_with_its_row(tmp_path):
         "offers.csv, row 2, column available_to: block could be signed until 2026-03-31 and has ended; delete the row"
     )
     assert reasons(book(tmp_path, offers=text.format(start="2026-01-01", end="2027-03-31"))) == []
+
+
+def test_a_row_is_named_as_its_file_has_it_also_where_what_ifs_touch_others(tmp_path):
+    """Rows are read in the order of their keys, and a what-if that moves their table takes their lines from them."""
+    later, past = (BLOCK.format(start=f"202{y}-01-01", end=f"202{y}-03-31").replace("capacity_block", "lease") for y in (7, 6))
+    text = later.replace("\nblock", "\nz-later") + past.replace("block", "a-past").partition("\n")[2]
+    loaded = load_book(book(tmp_path, speeds=SPEEDS, sources=SOURCES, offers=text, commitments=CONTRACT))
+    own = loaded.get("offers").assign(line=loaded.lines_of("offers")).set_index("offer_id")["line"]
+    assert own.is_monotonic_increasing is False
+    assert own[own > 0].to_dict() == {"a-past": 3, "z-later": 2}
+    assert "offers.csv, row 3, column available_to: a-past" in readiness(loaded, loaded.scenario)[0]
+    fewer = loaded.with_changes(build_scenario({"changes": ["commitments.ri set machines 2"]}).changes)
+    assert fewer.lines_of("offers").tolist() == own.tolist()
+    assert not fewer.lines_of("commitments").any()
 
 
 def test_nothing_to_buy_and_unknown_names(tmp_path):

@@ -296,7 +296,7 @@ def test_a_foreign_format(tree: Path) -> None:
         "try:\n    ingest('meters', 'log.csv', metered='yes')\n"
         "except Exception as error:\n    print('is not an option of meters' in str(error))\n"
     )
-    assert run(tree, code).split("\n") == ["12 units.", "12 units.", "[5.0, 7.0] 2026-01-01 00:00:00", "True"]
+    assert run(tree, code).split("\n") == ["12 units.", "12 units.", "[7.0, 5.0] 2026-01-01 00:00:00", "True"]
     assert [name for name in touched(tree) if name.startswith("capplan")] == [formats, forms, "capplan/ingest/meters.py"]
 
 

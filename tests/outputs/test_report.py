@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -52,18 +53,28 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-@pytest.mark.slow
-def test_rows_of_a_book_in_another_order_make_the_same_tables(small, tmp_path, cold):
-    """Every table of a report, byte for byte, with two contracts and four offers."""
+#: A horizon on which a plan of the whole example takes seconds.
+SHORT = {"horizon_quarters": 3, "paths": 20, "plan_paths": 10, "load_blocks": 2, "gap_share": 0.01}
+
+
+def two_contracts_and_four_offers(small: Path) -> Path:
     for name, more in (("commitments", {"commitment_id": "a-second"}), ("offers", {"offer_id": "a-first"}), ("offers", {"offer_id": "z"})):
         frame = pd.read_csv(small / f"{name}.csv", dtype=str, keep_default_na=False)
         pd.concat([frame, frame.tail(1).assign(**more)]).to_csv(small / f"{name}.csv", index=False)
-    first = write_report(small, {}, tmp_path / "one", lambda _: None, "quick")
-    for file in small.glob("*.csv"):
+    return small
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("of", "assumed"), [("small", {}), ("enterprise", SHORT)])
+def test_rows_and_columns_of_a_book_in_another_order_make_the_same_tables(of, assumed, small, tmp_path, cold):
+    """Every table of a report, byte for byte, also where several plans lie within the gap."""
+    book = two_contracts_and_four_offers(small) if of == "small" else shutil.copytree(ROOT / "data" / of, tmp_path / of)
+    first = write_report(book, assumed, tmp_path / "one", lambda _: None, "quick")
+    for file in book.glob("*.csv"):
         frame = pd.read_csv(file, dtype=str, keep_default_na=False)
-        frame.iloc[::-1].to_csv(file, index=False)
+        frame.sample(frac=1, random_state=len(frame)).iloc[:, ::-1].to_csv(file, index=False)
     cold()
-    again = write_report(small, {}, tmp_path / "two", lambda _: None, "quick")
+    again = write_report(book, assumed, tmp_path / "two", lambda _: None, "quick")
     tables, others = ({name: data for name, data in files(report.folder).items() if name.endswith(".csv")} for report in (first, again))
     assert len(tables) > 40
     assert [name for name in tables if tables[name] != others.get(name)] == []
@@ -179,19 +190,41 @@ def test_a_parameter_that_is_no_assumption_is_refused(tmp_path):
         notebook_parameters(path, tmp_path, {})
 
 
-def test_a_failing_cell_is_one_line_and_leaves_no_file(tmp_path):
+def written(path: Path, *cells: str) -> Path:
+    """Write a notebook of a parameter and these cells."""
     import nbformat
 
-    notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell("book: str = None", metadata={"tags": ["parameters"]}), nbformat.v4.new_code_cell("1 / 0")]
-    )
+    parameters = nbformat.v4.new_code_cell("book: str = None", metadata={"tags": ["parameters"]})
+    notebook = nbformat.v4.new_notebook(cells=[parameters, *map(nbformat.v4.new_code_cell, cells)])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    path = tmp_path / "x.ipynb"
     nbformat.write(notebook, path)
+    return path
+
+
+def test_a_failing_cell_is_one_line_and_leaves_no_file(tmp_path):
     out = tmp_path / "out" / "x.ipynb"
     with pytest.raises(ReportError, match="ZeroDivisionError: division by zero"):
-        execute(path, {"book": "b"}, out)
+        execute(written(tmp_path / "x.ipynb", "1 / 0"), {"book": "b"}, out)
     assert not out.parent.exists()
+
+
+#: The interrupt that comes before a kernel's end, while the last answer to papermill is still on its way.
+INTERRUPTED = """
+import os, signal, time
+handlers = get_ipython().kernel.shell_handlers
+answer = handlers["kernel_info_request"]
+async def interrupted(*words):
+    await answer(*words)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(5)
+handlers["kernel_info_request"] = interrupted
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+def test_a_run_that_succeeds_ends_without_an_error_of_its_kernel(tmp_path, capfd):
+    assert execute(written(tmp_path / "x.ipynb", INTERRUPTED), {"book": "b"}, tmp_path / "out" / "x.ipynb").is_file()
+    assert "ERROR" not in capfd.readouterr().err
 
 
 def test_unlisted_assumptions_travel_in_more(tmp_path):

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import pandas as pd
+
 from capplan.book.allowed import FORMS, form_words
 from capplan.book.tables import contracts, facts, money, offers, placement, serving, traces, training, work
 from capplan.book.tables.columns import KINDS, Table
@@ -132,6 +134,13 @@ def columns_of(table: str) -> tuple[Column, ...]:
 def key_of(table: str) -> list[str]:
     """Return the columns that are unique together."""
     return [column.name for column in columns_of(table) if column.key]
+
+
+def in_order(table: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """Put rows of a table in the order of its key, each with its index: the order in a file is not read, so none can move an answer."""
+    key = key_of(table)
+    unique = not (rows[key].isna().any(axis=None) or rows.duplicated(key).any())
+    return rows.sort_values(key if unique else [*key, *rows.columns.difference(key)], kind="stable")
 
 
 def meaning_of(table: str) -> str:

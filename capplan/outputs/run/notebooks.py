@@ -103,6 +103,8 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path, check: Callabl
                 progress_bar=False,
                 cwd=str(folder),
                 config=Config(KernelManager=manager),
+                # a kernel at its end is interrupted first, and would say so as an error; errors of cells come as exceptions
+                extra_arguments=["--log-level=CRITICAL"],
                 request_save_on_cell_execute=False,
             )
             check()
