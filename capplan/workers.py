@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from queue import Empty, Queue
 from threading import Thread
 from typing import TypeVar
@@ -13,6 +16,8 @@ Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
 #: A scheduler that is there answers in much less, and its first worker is there in three times as long.
 ANSWER_SECONDS = 10.0
+#: Who logs, with traces of their code, that a cluster is gone: it is said once, as an error.
+TALKATIVE = ("distributed", "distributed.client", "tornado.application")
 
 
 @contextlib.contextmanager
@@ -53,12 +58,26 @@ def workers(address: str | None, cores: int = -1) -> Iterator[None]:
             " workers empty"
         ) from error
     try:
-        with joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=3 * ANSWER_SECONDS):
+        with _quiet(), joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=3 * ANSWER_SECONDS):
             yield
     except TimeoutError as error:
         raise CapplanError(f"workers: the Dask scheduler at {address} has no worker; start some, or leave workers empty") from error
     finally:
-        client.close()
+        with _quiet():
+            client.close()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Let those who say everything with a trace say nothing below what is critical."""
+    levels = {logger: logger.level for logger in map(logging.getLogger, TALKATIVE)}
+    for logger in levels:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in levels.items():
+            logger.setLevel(level)
 
 
 def within(seconds: float, call: Callable[[], Answer]) -> Answer:
@@ -96,24 +115,44 @@ def spread(work: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> list[Ans
 
     Args:
         work: Function of one piece, importable by name.
+
+    Raises:
+        CapplanError: If whoever does the work is gone before it is done.
     """
     import joblib
 
-    return list(joblib.Parallel()(joblib.delayed(work)(piece) for piece in pieces))
+    with _there_to_the_end():
+        return list(joblib.Parallel()(joblib.delayed(work)(piece) for piece in pieces))
 
 
 def spread_as_done(work: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> Iterator[Answer]:
     """Do a piece of work for every piece as `spread` does, and give each answer as soon as it is there, in no order.
 
     Raises:
-        CapplanError: If a worker ends before its piece is done.
+        CapplanError: If whoever does the work is gone before it is done.
     """
     import joblib
+
+    with _there_to_the_end():
+        yield from joblib.Parallel(return_as="generator_unordered")(joblib.delayed(work)(piece) for piece in pieces)
+
+
+@contextlib.contextmanager
+def _there_to_the_end() -> Iterator[None]:
+    """Turn the end of workers, or of the cluster's scheduler, within the block into one message."""
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+    dask = sys.modules.get("distributed")
+    ended, away = [TerminatedWorkerError], [CancelledError]
+    if dask is not None:
+        ended, away = [*ended, dask.KilledWorker], [*away, dask.comm.CommClosedError]
     try:
-        yield from joblib.Parallel(return_as="generator_unordered")(joblib.delayed(work)(piece) for piece in pieces)
-    except TerminatedWorkerError as error:
+        yield
+    except tuple(ended) as error:
         raise CapplanError(
             "a worker process ended before its work was done, most often for lack of memory; take fewer cores, or smaller pieces"
+        ) from error
+    except tuple(away) as error:
+        raise CapplanError(
+            "the Dask scheduler went away before the work was done; start it again with its workers, or leave workers empty"
         ) from error

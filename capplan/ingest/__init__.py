@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import glob
 import gzip
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from capplan.ingest.folding import fold
 from capplan.ingest.identities import Identities
 from capplan.ingest.ingested import Ingested, WorkOptions
 from capplan.ingest.placing import placed
-from capplan.ingest.reading_options import ReadingOptions
+from capplan.ingest.reading_options import ReadingOptions, in_own_name
 
 __all__ = ["FORMATS", "Format", "Ingested", "ingest", "options_of"]
 
@@ -163,8 +162,7 @@ def _unreadable(file: Path, error: Exception) -> CapplanError:
             f"reading {file.name} puts rows aside in {tempfile.gettempdir()}, and there is no room left. Make room, set TMPDIR to another"
             " place, or give more memory: memory_gib=8"
         )
-    rule = str(error).split("\n", maxsplit=1)[0][:160].replace(str(file), file.name)
-    rule = re.sub(r"'[^']*capplan-ingest-[^']*'", file.name, rule)
+    rule = in_own_name(str(error), file)[:160]
     remedy = "Check that the file is complete and of the kind its name says."
     return BookError([Fault(file.name, 0, "", "", f"it cannot be read: {rule}", remedy)], where=file.name)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from capplan.errors import BookError, Fault
 from capplan.ingest.nested import flatten, shape_of
-from capplan.ingest.reading_options import ReadingOptions
+from capplan.ingest.reading_options import ReadingOptions, in_own_name
 from capplan.text import in_number
 
 #: Delimiters that are tried, in this order where two occur equally often in the header.
@@ -218,7 +218,7 @@ class Sheet:
             if "unicode" in text.lower() or "utf-8" in text.lower():
                 remedy = "Save it as 'CSV UTF-8', or give encoding=latin-1 or encoding=utf-16."
                 self.refuse(f"the file is not {self.encoding.upper()}", remedy)
-            self.refuse(text.split("\n", maxsplit=1)[0], "Check that the file is complete and of the kind its name says.")
+            self.refuse(in_own_name(text, self.file), "Check that the file is complete and of the kind its name says.")
             raise AssertionError from error
 
     def rows(self, query: str) -> list[Any]:

@@ -2,10 +2,12 @@
 
 import datetime as dt
 import math
+import re
+from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 
 class ReadingOptions(BaseModel):
@@ -40,6 +42,13 @@ class ReadingOptions(BaseModel):
     memory_gib: float = Field(
         1.0, description="Memory that reading may take; what is larger goes through temporary files.", ge=0.06, le=4096
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_switch(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is not bool:
+            raise ValueError("true and false are no numbers and no names")
+        return value
 
     @field_validator("columns", "scale", mode="before")
     @classmethod
@@ -78,3 +87,9 @@ class ReadingOptions(BaseModel):
 def listed(value: Any) -> Any:
     """Split a text at its commas; anything else stays as it is."""
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def in_own_name(said: str, file: Path) -> str:
+    """Return the first line of what a reader says of a file, with the name it was given in place of those under which it is read."""
+    line = said.split("\n", maxsplit=1)[0].replace(str(file), file.name)
+    return re.sub(r"(['\"])(?:(?!\1).)*capplan-ingest-(?:(?!\1).)*\1", file.name, line)

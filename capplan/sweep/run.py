@@ -154,6 +154,8 @@ def _parts(
                 say(f"  {done:,} of {total:,} {what}" + (f", about {duration_words(left)} left" if left >= 1 else ""))
     except KeyboardInterrupt:
         raise CapplanError(f"stopped after {done:,} of {total:,} points; {kept}") from None
+    except CapplanError as error:
+        raise CapplanError(f"{error}; {kept}") from error
     return [row for file in files for row in json.loads(file.read_text(encoding="utf-8"))]
 
 

@@ -1,6 +1,7 @@
 """Work spread over cores or a Dask cluster: same answers, in order, and plain words when the cluster is not there."""
 
 import contextlib
+import os
 import socket
 import sys
 import threading
@@ -19,13 +20,23 @@ from capplan.errors import CapplanError, ScenarioError
 from capplan.outputs.views.all_questions import show_demand, show_plan
 from capplan.questions.cluster import capacity_curve
 from capplan.questions.demand import fitting, forecast_demand, forecast_series
-from capplan.workers import spread, workers
+from capplan.workers import spread, spread_as_done, workers
 from tests.conftest import hourly
 from tests.questions.test_board import TABLES
 
 
 def square(number: int) -> int:
     return number * number
+
+
+def die(_: int) -> None:
+    os._exit(9)
+
+
+@pytest.mark.parametrize("ask", [spread, lambda work, pieces: list(spread_as_done(work, pieces))], ids=["in order", "as done"])
+def test_a_worker_that_dies_is_one_message(ask):
+    with pytest.raises(CapplanError, match="a worker process ended before its work was done"), workers(None, 2):
+        ask(die, range(4))
 
 
 def test_this_process_and_this_machine_keep_the_order():

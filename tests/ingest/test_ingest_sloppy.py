@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from capplan.errors import BookError, CapplanError
-from capplan.ingest import ingest
+from capplan.ingest import FORMATS, ingest, options_of
 
 HEADER = "timestamp,input_tokens,output_tokens\n"
 
@@ -267,3 +267,24 @@ def test_what_a_job_got_counts_before_what_it_asked_for_and_where_no_length_is_t
     jobs = ingest("slurm", write(tmp_path, "sacct.txt", text), shards_per_accelerator=4).tables["jobs"].set_index("job_id")
     assert jobs["accelerators"].to_dict() == {"1": 4, "2": 0.5, "3": 0.5, "4": 2}
     assert set(jobs["duration_seconds"]) == {2.5 * 3600}
+
+
+@pytest.mark.parametrize("form", ["auto", "requests"])
+def test_a_file_that_is_none_is_named_as_it_was_given(tmp_path, form):
+    for name, data in (("junk.parquet", b"x" * 3000), ("cut.jsonl", b'{"timestamp": [[[')):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(CapplanError) as caught:
+            ingest(form, tmp_path / name)
+        assert name in str(caught.value)
+        assert "capplan-ingest" not in str(caught.value)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_true_and_false_are_no_numbers_and_no_names(form, tmp_path):
+    model = options_of(form)
+    for name, field in model.model_fields.items():
+        if field.annotation is bool:
+            assert getattr(model(**{name: True}), name) is True
+        else:
+            with pytest.raises(CapplanError, match=f"{name} = True: true and false are no numbers"):
+                ingest(form, tmp_path / "log.csv", **{name: True})
