@@ -47,6 +47,8 @@ def problem(scenarios: int, ending: str, seed: int = 1) -> Problem:
     index = pd.MultiIndex.from_product([range(scenarios), quarters, range(BLOCKS), classes], names=["path", "quarter", "block", "class"])
     demand = pd.DataFrame({"work_per_hour": (level[:, :, None, :] * shape).ravel()}, index=index).reset_index()
     demand = demand.assign(probability=1 / scenarios, region="us", hours=hours)
+    # names that come again in millions of rows are stored once
+    demand = demand.astype(dict.fromkeys(("quarter", "region"), "category"))
     speeds = pd.DataFrame(
         [(c, k, rng.uniform(0.3, 1.0)) for c in classes for k in kinds], columns=["class", "accelerator", "work_per_accelerator_hour"]
     )

@@ -246,11 +246,9 @@ def _not_taken(said: Words, row: dict[str, Any]) -> None:
     if row["reduced_cost_usd"] > 0:
         text += f"; one lot of it would add {of('reduced_cost_usd')} to the plan's cost"
     text += "."
-    if row["entry_usd_per_hour"] <= 0:
-        text += " It would not pay even for nothing."
-    elif row["entry_usd_per_hour"] < row["usd_per_hour"]:
-        text += f" It would begin to pay at {of('entry_usd_per_hour')}."
-    else:
+    if 0 < row["entry_usd_per_hour"] < row["usd_per_hour"]:
+        text += f" It would begin to pay at {of('entry_usd_per_hour')} at the latest."
+    elif str(row["why"]).startswith(HELD):
         text += " Its price is not what stands against it."
     said.say(str(row["offer_id"]), text)
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from capplan.questions.procurement import Problem, decide, plan_purchases
+from capplan.questions.procurement.explain.alternatives import mean_value_plan
 from tests.cases.procurement_cases import assumptions, commitment, demand, offer, problem, sku, work_class
 from tests.cases.procurement_checker import Checker
 
@@ -163,31 +164,50 @@ def test_the_plan_is_the_optimum_of_a_second_statement(seed: int) -> None:
     assert found.upper == pytest.approx(right, rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 6, 7, 12, 14, 16, 21])
-def test_every_row_of_the_alternatives_is_simulated_again(seed: int) -> None:
-    """What is signed follows from the row's meaning (for the plan, from what is decided); what it costs, the second statement says."""
+def compared(seed: int) -> Problem:
+    """A fuller book with risk and a soft budget that binds."""
     asked = fuller(seed)
-    a = asked.assumptions.model_copy(update={"risk_weight": 0.4})
     money = asked.limits["kind"] == "budget_usd"
     limits = asked.limits.assign(amount=asked.limits["amount"].where(~money, HOURS * 60.0), hard=~money)
-    asked = replace(asked, assumptions=a, limits=limits, spend_agreements=None)
+    return replace(asked, assumptions=asked.assumptions.model_copy(update={"risk_weight": 0.4}), limits=limits)
+
+
+def signed_lots(names: pd.Series, days: pd.Series, lots: pd.Series) -> dict[tuple[str, pd.Timestamp], float]:
+    """Return lots by what is signed and its day, in the second statement's names: it leaves contracts at the least of its ways' costs."""
+    named = names.where(names == "sell old", names.str.replace("sell ", "leave "))
+    found: dict[tuple[str, pd.Timestamp], float] = {}
+    for name, day, amount in zip(named, days, lots.astype(float), strict=True):
+        found[name, day] = found.get((name, day), 0.0) + amount
+    return found
+
+
+#: Books with spend agreements, and without.
+AGREED, FREE = [0, 3, 8, 11, 12, 17, 31], [1, 2, 6, 14, 16, 21]
+
+
+@pytest.mark.parametrize("seed", [*AGREED, *FREE])
+def test_every_row_of_the_alternatives_is_simulated_again(seed: int) -> None:
+    """What is signed follows from the row's meaning (for the plan, from what is decided); what it costs, the second statement says."""
+    asked = compared(seed)
+    assert (asked.spend_agreements is not None) == (seed in AGREED)
+    a, limits = asked.assumptions, asked.limits
     plan = plan_purchases(asked)
     table = plan.alternatives.set_index("name")
     bought, gone = plan.purchases, plan.departures
-    named = gone["offer_id"].where(gone["contract_id"] == "old", gone["offer_id"].str.replace("sell ", "leave "))
-    signed = dict(zip(zip(bought["offer_id"], bought["starts"], strict=True), bought["lots"].astype(float), strict=True))
-    signed |= dict(zip(zip(named, gone["day"], strict=True), gone["lots"].astype(float), strict=True))
+    signed = signed_lots(bought["offer_id"], bought["starts"], bought["lots"]) | signed_lots(gone["offer_id"], gone["day"], gone["lots"])
     renewed = {key: taken.upBound for key, taken in Checker(asked).choices.items() if key[0].startswith("renew ")}
     free = limits.assign(amount=limits["amount"].where(limits["kind"] != "on_demand_accelerators", 1e6))
     free = free[free["kind"] != "quota_accelerators"]
     lifted = replace(asked, limits=free, assumptions=a.model_copy(update={"on_demand_accelerators": 1e6}))
-    mean = Checker(_average(asked))
-    mean.solve()
-    known = {key: round(taken.value()) for key, taken in mean.choices.items()}
+    found = decide(asked)
+    mean = found.model.lots(mean_value_plan(found.model, found.solution, a).x).round()
+    some = found.choices.table.assign(lots=mean)[mean > 0]
+    known = signed_lots(some["offer_id"], some["start"], some["lots"])
     cases = {"plan": (asked, signed), "do_nothing": (asked, {}), "all_on_demand": (lifted, {}), "renew_all": (asked, renewed)}
+    cases["mean_value_plan"] = (asked, known)
     if a.horizon_end != "hold_demand":  # where demand is held, its distribution after the horizon is no path's
-        cases["mean_value_plan"] = (asked, known)
-    assert set(table.index) <= {*cases, "mean_value_plan", "sign_nothing_yet", "within_budget"}
+        assert Checker(_average(asked)).fix(known).solve() == pytest.approx(Checker(_average(asked)).solve(), rel=1e-7)
+    assert set(table.index) <= {*cases, "sign_nothing_yet", "within_budget"}
     for name in set(table.index) & set(cases):
         told, lots = cases[name]
         again = Checker(told).fix(lots)
@@ -207,6 +227,25 @@ def test_every_row_of_the_alternatives_is_simulated_again(seed: int) -> None:
             ):
                 later.model += taken == 0
         assert table.at["sign_nothing_yet", "objective_usd"] == pytest.approx(later.solve(), rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", [0, 2, 17, 31])
+def test_a_perfect_forecast_is_worth_what_planning_for_each_path_alone_says(seed: int) -> None:
+    """Each path is planned for by the second statement; budgets and agreements hold for the mean of all, so that less is known of them."""
+    asked = compared(seed)
+    a = asked.assumptions.model_copy(update={"horizon_end": "truncate"})
+    asked = replace(asked, assumptions=a)
+    free = replace(asked, limits=asked.limits[asked.limits["kind"] != "budget_usd"], spend_agreements=None)
+    for each, shared in ((free, False), (asked, len(asked.limits) > len(free.limits) or asked.spend_agreements is not None)):
+        plan = plan_purchases(each)
+        paths = each.demand.groupby("path")
+        alone = sum(part["probability"].iloc[0] * Checker(replace(each, demand=part.assign(probability=1.0))).solve() for _, part in paths)
+        worth = plan.information.set_index("name").loc["evpi"]
+        least = plan.alternatives.set_index("name").at["plan", "expected_usd"] - alone
+        assert str(worth["meaning"]).startswith("at most") == (shared and len(paths) > 1)
+        assert worth["usd"] >= least - 1e-4 * alone
+        if not (shared and len(paths) > 1):
+            assert worth["usd"] == pytest.approx(least, abs=1e-4 * alone)
 
 
 def _average(asked: Problem) -> Problem:

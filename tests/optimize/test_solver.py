@@ -187,3 +187,12 @@ def test_solving_prints_nothing():
     code = "from tests.optimize.test_solver import knapsack; from capplan.optimize.solver import solve; solve(knapsack())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == ""
+
+
+def test_solvers_that_are_missing_hold_no_calls_in_memory():
+    """PuLP keeps the errors of solvers that are not installed; their tracebacks held every table of the call that first imported it."""
+    from capplan.optimize import modelling
+
+    errors = [error for value in vars(pulp).values() if isinstance(error := getattr(value, "err", None), BaseException)]
+    assert modelling.LpProblem is pulp.LpProblem
+    assert all(error.__traceback__ is None for error in errors)

@@ -145,7 +145,7 @@ def test_bounds_of_large_plans_hold_for_the_whole_problem(seed: int, risk_weight
     second = agreement(float(draw.uniform(1e4, 8e4)), start="2027-07-01", end="2027-12-31", discount_share=0.1)
     exact = plan(work, offers, first, second, a=assumptions(horizon_quarters=4, risk_weight=risk_weight, gap_share=0.0)).proof
     assert exact.gap_share <= 1e-7
-    monkeypatch.setattr("capplan.questions.procurement.program.agreement_proof.EXACT_COLUMNS", 0)
+    monkeypatch.setattr("capplan.questions.procurement.program.budget_proof.EXACT_COLUMNS", 0)
     found = plan(work, offers, first, second, a=assumptions(horizon_quarters=4, risk_weight=risk_weight, gap_share=1e-4)).proof
     slack = 1e-6 * exact.upper_usd
     assert found.lower_usd <= exact.upper_usd + slack

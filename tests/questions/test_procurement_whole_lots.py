@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pandas as pd
 import pytest
 
 from capplan.questions.procurement import Purchases
-from tests.cases.procurement_cases import assumptions, demand, offer, sku, solve
+from tests.cases.procurement_cases import assumptions, demand, offer, settle, sku, solve
 
 HOURS = 2190.0
 ON_DEMAND = offer("od", "on_demand", 4.0)
@@ -95,6 +98,51 @@ def test_an_offer_is_taken_just_below_the_price_that_is_named(needed: list[float
     assert row["reduced_cost_usd"] > 0
     below = row["entry_usd_per_hour"] - 1e-3
     assert below < 0 or "poor" in set(planned(below).purchases["offer_id"])
+
+
+def random_book(seed: int, price: float, room: float = 0.0) -> tuple[list[Any], dict[str, Any]]:
+    """State a random small book with an offer at a price, under a quota that has some more room."""
+    rng = np.random.default_rng(seed)
+    loads = rng.integers(2, 25, (int(rng.integers(1, 4)), 4)).astype(float).tolist()
+    year = offer("year", "reserved_1y", round(float(rng.uniform(1.8, 3.2)), 2), lot_machines=int(rng.integers(1, 6)))
+    half = offer("half", "lease", round(float(rng.uniform(2.2, 3.6)), 2), term_months=6, lot_machines=int(rng.integers(1, 5)))
+    limits = [quota(float(rng.integers(5, 20)) + room)]
+    poor = offer("poor", "reserved_1y", price, lot_machines=int(rng.integers(1, 6)))
+    a = assumptions(gap_share=0.0, risk_weight=0.3 * (seed % 2))
+    return [demand(loads), [ON_DEMAND, year, half, poor], a], {"limits": limits}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_said_of_limits_and_prices_comes_true_when_all_is_solved_again(seed: int) -> None:
+    asked, limits = random_book(seed, 4.5)
+    plan = solve(*asked, **limits)
+    for row in plan.limit_lots.to_dict("records"):
+        asked, limits = random_book(seed, 4.5, row["more"])
+        assert settle(*asked, **limits).solution.upper <= plan.proof.upper_usd - row["saves_usd"] + 1e-3
+    for row in plan.rejected[plan.rejected["offer_id"] == "poor"].dropna(subset="entry_usd_per_hour").to_dict("records"):
+        asked, limits = random_book(seed, row["entry_usd_per_hour"] - 1e-3)
+        assert "poor" in set(settle(*asked, **limits).purchases["offer_id"])
+
+
+@pytest.mark.parametrize("kw", [7.0, 3.5])
+def test_power_is_worth_what_the_next_machine_saves(kw: float) -> None:
+    """Machines of 3 kW in a room that has less left than one draws: so much more lets in one, and a little less of it lets in none."""
+    own = offer("own", "owned", 0.0, sku="own", region="room", capex_usd=20_000.0, term_months=60)
+
+    def planned(power: float) -> Purchases:
+        room = {"site": "room", "geography": "us", "available_kw": power, "committed_kw": power, "pue": 1.2, "usd_per_kwh": 0.1}
+        sites = pd.DataFrame([room | {"usd_per_kw_month": 0.0}])
+        machines = [sku("gpu"), sku("own", provider="own", power_kw=3.0)]
+        return solve(demand([[9.0] * 4]), [ON_DEMAND, own], skus=machines, sites=sites)
+
+    plan, more = planned(kw), 3.0 - kw % 3.0
+    (row,) = plan.limit_lots.to_dict("records")
+    assert (row["kind"], row["offer_id"], row["machines"], row["more"]) == ("power_kw", "own", 1.0, pytest.approx(more))
+    assert (row["from_quarter"], row["to_quarter"]) == ("2027Q1", "2031Q4")
+    assert row["saves_usd"] == pytest.approx(plan.proof.upper_usd - planned(kw + more).proof.upper_usd)
+    assert planned(kw + 0.9 * more).proof.upper_usd == pytest.approx(plan.proof.upper_usd)
+    (words,) = plan.explanation.loc[plan.explanation["about"] == f"limit: {row['limit_id']}", "words"]
+    assert words.startswith(f"{more:g} kW more in 2027Q1 to 2031Q4 for 1 more machine of own from 2027Q1 would save $")
 
 
 def test_a_plan_rationed_by_a_hard_budget_names_no_lots() -> None:

@@ -77,7 +77,7 @@ def compare_alternatives(found: Decided, further: Sequence[tuple[str, np.ndarray
     work, choices, recourse, model, solution, a = found.work, found.choices, found.recourse, found.model, found.solution, found.assumptions
     program = model.program
     court, free = Court(model, program, solution, a), Court(model, uncapped(program, recourse, work), solution, a)
-    mean_plan = solve_within_budgets(mean_program(program), model.soft, 0.0, a.tail_share, BESIDE * a.gap_share, solution.warm, exact=False)
+    mean_plan = mean_value_plan(model, solution, a)
     nothing = model.first_stage(np.maximum(program.lower[model.position], 0.0))
     renewals = (choices.table["kind"] == "renewal").to_numpy()
     cases = [
@@ -96,24 +96,46 @@ def compare_alternatives(found: Decided, further: Sequence[tuple[str, np.ndarray
     later = _waiting(choices, model, solution, a)
     for name, other, meaning in (("sign_nothing_yet", later, NOT_YET), ("within_budget", _within_budgets(model, solution, a), WITHIN)):
         if other is not None:
-            anew = court.dispatch(other.x) if model.years else served(other)
-            rows.append(costed((name, meaning), anew, *parts))
+            ways = [served(other), *_steered(other, court, model, every_budget=name == "within_budget")]
+            rows.append(min((costed((name, meaning), way, *parts) for way in ways), key=_objective))
     for name, chosen, judged_by, meaning in cases:
         x, value, decisions = judged_by.dispatch(chosen)
         x, excesses = stretched(x, decisions, model)
-        about, broken = meaning, broken_limits(excesses)
-        if broken and name == "mean_value_plan" and not model.years:
-            x, value, decisions = served(_rationed(model, x, solution, a))
+        about, broken, ways = meaning, broken_limits(excesses), [(x, value, decisions)]
+        if broken and name == "mean_value_plan":
+            ways = _within_limits(judged_by, x, solution, a)
             about = f"{meaning}; use by the hour is kept within {', '.join(broken)}"
         elif broken:
             about = f"{meaning}; breaks {', '.join(broken)}"
-        rows.append(costed((name, about), (x, value, decisions), *parts))
+        rows.append(min((costed((name, about), way, *parts) for way in ways), key=_objective))
         # to do nothing is one way to sign nothing yet, and the search for the best need not have met it
         if name == "do_nothing" and later is not None and not broken:
             rows[1] = min(rows[1], {**rows[-1], "name": "sign_nothing_yet", "meaning": NOT_YET}, key=_objective)
     table = pd.DataFrame(rows)
     table["regret_usd"] = table["objective_usd"] - table["objective_usd"].iloc[0]
     return table[[name for name in table.columns if name != "meaning"] + ["meaning"]]
+
+
+def mean_value_plan(model: Model, solution: Solution, a: ProcurementAssumptions) -> Solution:
+    """Return the best plan for the average of all paths, what counts towards spend agreements included."""
+    program, budgets = model.program, len(model.program.expected)
+    certain = mean_program(replace(program, expected=(*program.expected, *model.agreed)))
+    certain_model = replace(model, program=replace(certain, expected=certain.expected[:budgets]), agreed=tuple(certain.expected[budgets:]))
+    neutral = a.model_copy(update={"risk_weight": 0.0, "gap_share": BESIDE * a.gap_share})
+    return best_plan(certain_model, neutral, solution.warm, None, exact=False)[1]
+
+
+def _steered(plan: Solution, court: Court, model: Model, *, every_budget: bool) -> list[Served]:
+    """Return a plan with its use steered towards spend agreements; nothing where there are none, or where that breaks a limit.
+
+    Args:
+        every_budget: Whether it may pay for no budget either.
+    """
+    if not model.years:
+        return []
+    x, cost, decisions = court.dispatch(plan.x)
+    x, excesses = stretched(x, decisions, model)
+    return [] if any(each.hard or every_budget for each in excesses) else [(x, cost, decisions)]
 
 
 def _objective(row: Mapping[str, object]) -> float:
@@ -159,12 +181,16 @@ def _pay(x: np.ndarray, entries: np.ndarray, over: float, limit: Mapping[str, ob
     return [Excess(str(limit["limit_id"]), str(limit["kind"]), str(limit["quarter"]), amount, more, not len(slack))] if noticed else []
 
 
-def _rationed(model: Model, x: np.ndarray, solution: Solution, a: ProcurementAssumptions) -> Solution:
-    """Return the purchases of a first stage with the best use by the hour that keeps the budgets."""
-    lower, upper = model.program.lower.copy(), model.program.upper.copy()
+def _within_limits(court: Court, x: np.ndarray, solution: Solution, a: ProcurementAssumptions) -> list[Served]:
+    """Return the purchases of a first stage with the best use by the hour that keeps budgets or pays for them; empty if none does."""
+    model, program = court.model, court.free.problem
+    lower, upper = program.lower.copy(), program.upper.copy()
     lower[model.position] = upper[model.position] = model.lots(x).round()
-    held = replace(model.program, lower=lower, upper=upper)
-    return solve_within_budgets(held, model.soft, a.risk_weight, a.tail_share, BESIDE * a.gap_share, solution.warm, exact=False)
+    held = replace(model, program=replace(program, lower=lower, upper=upper))
+    try:
+        return [served(best_plan(held, a.model_copy(update={"gap_share": BESIDE * a.gap_share}), solution.warm, None, exact=False)[1])]
+    except InfeasibleError:
+        return []
 
 
 def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementAssumptions) -> Solution | None:
@@ -252,33 +278,13 @@ def value_information(model: Model, solution: Solution, alternatives: pd.DataFra
 
     Source: Birge and Louveaux, Introduction to Stochastic Programming (2011), section 4.1 and 8.2.
     """
-    program, constant = model.program, 0.0
-    likely = np.flatnonzero(program.probability > 0)
-    shared = bool(model.years) or (len(program.expected) > 0 and len(likely) > 1)
-    if (
-        shared
-    ):  # expected use is not a path's own: agreements and budgets are paid for at a price instead, which no plan for a path undercuts
-        whole = model.whole() if model.years else program
-        program, constant = priced_program(whole, row_prices(model, whole, solution), whole.probability)
-    small = len(program.h) * len(program.q) <= SMALL_COLUMNS * len(program.probability) and len(likely) <= SMALL_PATHS
-    exact = (len(likely) <= EXACT_PATHS or small) and not model.years
-    gap_share = min(a.gap_share, KNOWN_GAP) if exact else a.gap_share
-    order = likely[np.argsort(solution.cost_by_scenario[likely], kind="stable")]
-    known = -constant
-    kind = alike(program)[order]
-    parts = [order[kind == k] for k in np.unique(kind)]
-    for group in [group for part in parts for group in np.array_split(part, len(part) if exact else min(len(part), GROUPS))]:
-        single = mean_program(some_paths(program, group))
-        if not exact:
-            single = replace(single, integer=np.zeros_like(single.integer))
-        known += (
-            program.probability[group].sum()
-            * solve_within_budgets(single, model.soft, 0.0, a.tail_share, gap_share, solution.warm, exact=False).lower
-        )
+    known, exact = _known_beforehand(model, solution, a)
     costs = alternatives.set_index("name")
     expected = float(costs.at["plan", "expected_usd"])
     saved = float(costs.at["mean_value_plan", "objective_usd"] - costs.at["plan", "objective_usd"])
-    most = "" if exact and not shared else "at most "
+    if np.count_nonzero(model.program.probability) == 1:
+        known, exact = expected, True  # nothing is uncertain
+    most = "" if exact else "at most "
     perfect = f"{most}what a perfect forecast would be worth: expected cost of this plan less the mean of the best plans for each path"
     rows = [
         ("evpi", expected - known, perfect),
@@ -292,6 +298,33 @@ def value_information(model: Model, solution: Solution, alternatives: pd.DataFra
         waited = float(costs.at["sign_nothing_yet", "regret_usd"])
         rows.append(("waiting", waited, "what it costs to sign nothing before the next review"))
     return pd.DataFrame(rows, columns=["name", "usd", "meaning"])
+
+
+def _known_beforehand(model: Model, solution: Solution, a: ProcurementAssumptions) -> tuple[float, bool]:
+    """Return what the best plans for each path cost at least, by the mean of all, and whether that is all but their cost."""
+    program, constant = model.program, 0.0
+    likely = np.flatnonzero(program.probability > 0)
+    shared = len(likely) > 1 and (bool(model.years) or len(program.expected) > 0)
+    if shared:
+        # expected use is not a path's own: agreements and budgets are paid for at a price instead, which no plan for a path undercuts
+        whole = model.whole() if model.years else program
+        program, constant = priced_program(whole, row_prices(model, whole, solution), whole.probability)
+    small = len(program.h) * len(program.q) <= SMALL_COLUMNS * len(program.probability) and len(likely) <= SMALL_PATHS
+    exact = small or (len(likely) <= EXACT_PATHS and not model.years)
+    gap_share = min(a.gap_share, KNOWN_GAP) if exact else a.gap_share
+    order = likely[np.argsort(solution.cost_by_scenario[likely], kind="stable")]
+    known = -constant
+    kind = alike(program)[order]
+    parts = [order[kind == k] for k in np.unique(kind)]
+    for group in [group for part in parts for group in np.array_split(part, len(part) if exact else min(len(part), GROUPS))]:
+        single = mean_program(some_paths(program, group))
+        if not exact:
+            single = replace(single, integer=np.zeros_like(single.integer))
+        known += (
+            program.probability[group].sum()
+            * solve_within_budgets(single, model.soft, 0.0, a.tail_share, gap_share, solution.warm, exact=False).lower
+        )
+    return known, exact and not shared
 
 
 def some_paths(program: TwoStage, paths: np.ndarray) -> TwoStage:

@@ -12,8 +12,10 @@ from capplan.optimize.program import Solution, TwoStage, expected_excess
 from capplan.optimize.solver import InfeasibleError
 from capplan.optimize.two_stage import solve_two_stage
 from capplan.questions.procurement.answer_tables import purchase_table
+from capplan.questions.procurement.program.budget_proof import written_out
 from capplan.questions.procurement.program.purchase_model import Model
 from capplan.questions.procurement.supply.choices import Choices
+from capplan.questions.procurement.supply.departures import DEPARTURE
 from capplan.questions.procurement.work.load import Work
 
 #: Branches explain the plan; they are solved to this gap at least.
@@ -90,8 +92,10 @@ def plan_branches(
     later = later_columns(model, choices)
     if branch.max(initial=0) == 0 or not later.any():
         return None
-    branched = branch_program(replace(model.program, expected=(*model.program.expected, *model.agreed)), later, branch)
-    free = _solve(branched.program, branched.same(solution.x), solution, len(model.years), a)
+    kept = model.years and written_out(model.program)
+    whole = model.whole() if kept else replace(model.program, expected=(*model.program.expected, *model.agreed))
+    branched = branch_program(whole, later, branch)
+    free = _solve(branched.program, branched.same(solution.x), solution, model, a)
     if free is None:
         words = "Later purchases in branches of demand are left out: a budget on expected use binds, which ties the branches together."
         return Branches(pd.DataFrame(columns=COLUMNS), pd.DataFrame(columns=["name", "usd", "meaning"]), (words,))
@@ -112,22 +116,23 @@ def plan_branches(
     return Branches(table, pd.DataFrame(rows, columns=["name", "usd", "meaning"]), _notes(table, plan) if sure else ())
 
 
-def _solve(program: TwoStage, start: np.ndarray, solution: Solution, years: int, a: ProcurementAssumptions) -> Solution | None:
+def _solve(program: TwoStage, start: np.ndarray, solution: Solution, model: Model, a: ProcurementAssumptions) -> Solution | None:
     """Solve a branched program from the plan and its bases; None where expected budgets bind, which couple all branches.
 
-    The last expected rows are contract years of spend agreements: what a solution leaves unspent beyond what it pays is added to its cost.
+    The last expected rows are contract years of spend agreements. A small problem keeps them; in a large one use by the hour is planned
+    for them, and what a solution leaves unspent beyond what it pays is added to its cost.
     """
-    gap_share = max(a.gap_share, COARSE_GAP)
-    found = solve_two_stage(replace(program, expected=()), a.risk_weight, a.tail_share, gap_share, start, warm=solution.warm)
+    gap_share, budgets = max(a.gap_share, COARSE_GAP), len(program.expected) - len(model.years)
+    kept = program.expected[budgets:] if written_out(model.program) else ()
+    found = solve_two_stage(replace(program, expected=kept), a.risk_weight, a.tail_share, gap_share, start, warm=solution.warm)
     over = expected_excess(program, found.x, found.recourse)
-    budgets = len(over) - years
     return None if (over[:budgets] > 0).any() else replace(found, upper=found.upper + float(over[budgets:].sum()))
 
 
 def _wait(branched: Branched, model: Model, choices: Choices, free: Solution, a: ProcurementAssumptions) -> float | None:
     """Return the cost of signing nothing before the review; None where something must be signed, 0 more where nothing would be."""
     firm = np.zeros(len(branched.later), dtype=bool)
-    firm[model.position[choices.table["firm"].to_numpy(bool)]] = True
+    firm[model.position[(choices.table["firm"] & (choices.table["kind"] != DEPARTURE)).to_numpy(bool)]] = True
     columns = np.flatnonzero(firm[~branched.later])
     program = branched.program
     if (program.lower[columns] > 0).any():
@@ -137,7 +142,7 @@ def _wait(branched: Branched, model: Model, choices: Choices, free: Solution, a:
     upper = program.upper.copy()
     upper[columns] = 0.0
     try:
-        found = _solve(replace(program, upper=upper), np.minimum(free.x, upper), free, len(model.years), a)
+        found = _solve(replace(program, upper=upper), np.minimum(free.x, upper), free, model, a)
     except InfeasibleError:
         return None
     return None if found is None else found.upper

@@ -10,8 +10,10 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import SolveError
 from capplan.optimize.coupled import CoupledEvaluator
 from capplan.optimize.evaluation import Evaluator, recourse_of
-from capplan.optimize.program import Solution, TwoStage, blended_cost, shifts
+from capplan.optimize.extensive import solve_extensive
+from capplan.optimize.program import Solution, TwoStage, blended_cost, shifts, slack_columns
 from capplan.questions.procurement.program.agreement_proof import paid
+from capplan.questions.procurement.program.budget_proof import written_out
 from capplan.questions.procurement.program.purchase_model import Model
 
 
@@ -47,6 +49,8 @@ def lifted(model: Model, x: np.ndarray) -> TwoStage:
 class Court:
     """Values first stages by the dispatch that the plan gets: use by the hour is steered towards spend agreements as far as that pays.
 
+    In a small problem it also knows what soft budgets cost.
+
     Args:
         model, solution: The problem and its solution, whose bases serve again.
         program: The model's program, or one that differs from it in right-hand sides of the recourse.
@@ -54,11 +58,11 @@ class Court:
     """
 
     def __init__(self, model: Model, program: TwoStage, solution: Solution, a: ProcurementAssumptions) -> None:
-        self.model, self.free = model, judge(program, solution, a)
+        self.model, self.free, self.a = model, judge(program, solution, a), a
         self.tied: CoupledEvaluator | None = None
-        if model.years:
-            whole = replace(model, program=program).whole()
-            agreements = replace(whole, expected=whole.expected[len(program.expected) :])
+        self.whole = replace(model, program=program).whole()
+        if model.years and not written_out(program):
+            agreements = replace(self.whole, expected=self.whole.expected[len(program.expected) :])
             base = Evaluator(agreements, a.tail_share, self.free.library)
             # where use could earn at the highest price of an agreement, each hour is served on its own
             with contextlib.suppress(SolveError):
@@ -66,14 +70,36 @@ class Court:
 
     def dispatch(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, sparse.csr_matrix]:
         """Return a first stage with what it leaves unspent paid, its recourse cost by scenario, (S,), and its recourse, (P, r)."""
-        if not self.model.years:
-            return x, self.free.evaluate(x).cost_by_scenario, self.free.decisions(x)
-        x = self.model.settled(x, np.zeros(len(self.model.years)))
+        model = self.model
+        x = model.settled(x, np.zeros(len(model.years))) if model.years else x
         cost, decisions = self.free.evaluate(x).cost_by_scenario, self.free.decisions(x)
-        if self.tied is not None and np.isfinite(cost).all():
-            self.tied.base.rest(x)
+        if (model.years or model.soft.any()) and np.isfinite(cost).all():
             with contextlib.suppress(SolveError):  # short of digits
-                found = self.tied.evaluate(x)
-                if np.isfinite(found.cost_by_scenario).all():
-                    cost, decisions = found.cost_by_scenario, self.tied.decisions(x, found)
-        return paid(self.model, x, decisions), cost, decisions
+                if written_out(self.free.problem):
+                    cost, decisions = self._written_out(x)
+                elif self.tied is not None:
+                    self.tied.base.rest(x)
+                    found = self.tied.evaluate(x)
+                    if np.isfinite(found.cost_by_scenario).all():
+                        cost, decisions = found.cost_by_scenario, self.tied.decisions(x, found)
+        return (paid(model, x, decisions) if model.years else x), cost, decisions
+
+    def _written_out(self, x: np.ndarray) -> tuple[np.ndarray, sparse.csr_matrix]:
+        """Return cost and recourse of the best use of a first stage, written out in one program; hard limits may be broken."""
+        whole, budgets = self.whole, len(self.model.soft)
+        soft = [row for row, is_soft in zip(whole.expected[:budgets], self.model.soft, strict=True) if is_soft]
+        free = np.concatenate([self.model.unspent, *(slack_columns(whole, row.a) for row in soft)]).astype(int)
+        lower, upper = x.copy(), x.copy()
+        lower[free], upper[free] = 0.0, np.inf
+        held = replace(
+            whole,
+            A=whole.A[:0],
+            b=whole.b[:0],
+            sense=whole.sense[:0],
+            lower=lower,
+            upper=upper,
+            integer=np.zeros(len(x), dtype=bool),
+            expected=(*soft, *whole.expected[budgets:]),
+        )
+        found = solve_extensive(held, self.a.risk_weight, self.a.tail_share, 0.0)
+        return found.cost_by_scenario, found.recourse

@@ -8,6 +8,7 @@ import pandas as pd
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.dollars import said_on
 from capplan.questions.procurement.answer import Proof
+from capplan.questions.procurement.explain.whole_lots import HELD
 from capplan.records import records
 from capplan.text import counted, money, price
 
@@ -58,7 +59,7 @@ def in_words(
             f"not taken: {row.offer_id}",
             (
                 f"Offered at {price(row.usd_per_hour)} an hour for {row.quarter}; {row.why}."
-                f" {_entry(row.usd_per_hour, row.entry_usd_per_hour)}"
+                f"{_entry(row.usd_per_hour, row.entry_usd_per_hour, held_back=row.why == HELD)}"
             ),
         )
         for row in rejected.head(LINES).itertuples()
@@ -144,9 +145,11 @@ def more_of(row: Mapping[str, Any]) -> str:
     return f"{much} more in {when}{besides} for {lots} of {row['offer_id']} from {row['quarter']}{given}"
 
 
-def _entry(usd: float, entry: float) -> str:
-    """Say from which price on an offer would be taken."""
-    return f"It would begin to pay at {price(entry)}." if entry < usd else "Its price is not what stands against it."
+def _entry(usd: float, entry: float, *, held_back: bool) -> str:
+    """Say from which price on an offer would surely be taken; nothing where none is known."""
+    if 0 < entry < usd:
+        return f" It would begin to pay at {price(entry)} at the latest."
+    return " Its price is not what stands against it." if held_back else ""
 
 
 def _counted(a: ProcurementAssumptions) -> str:

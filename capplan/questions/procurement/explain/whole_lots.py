@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,14 +26,21 @@ REJECTED = ["offer_id", "accelerator", "term", "quarter", "usd_per_hour", "reduc
 LIMIT_LOTS = "limit_id kind more from_quarter to_quarter besides offer_id quarter machines instead_of saves_usd".split()
 
 
+class Move(NamedTuple):
+    """Lots of one choice added, and lots of another given up for them."""
+
+    adds_usd: float  #: What it adds at least.
+    added: int  #: Place among the choices.
+    lots: float
+    removed: int | None = None  #: Place among the choices; None where nothing is given up.
+    given_up: float = 0.0
+
+
 @dataclass(frozen=True)
 class Neighbour:
-    """The plan with a lot more of one choice, and perhaps a lot less of another."""
+    """The plan with lots more of one choice, and perhaps lots less of another."""
 
-    #: added, removed: Places among the choices; removed is None where nothing is given up.
-    added: int
-    removed: int | None
-    lots: float  #: Lots added.
+    move: Move
     adds_usd: float  #: What it costs more than the plan, risk-weighted.
     over: tuple[Excess, ...]  #: Limits that it exceeds and that cannot be paid for.
 
@@ -75,12 +83,12 @@ class Neighbours:
         x, excesses = stretched(x, decisions, self.model)
         return risk_weighted(x, cost, self.model.program, self.a), excesses
 
-    def value(self, added: int, removed: int | None) -> Neighbour | None:
+    def value(self, move: Move) -> Neighbour | None:
         """Value a neighbour; None where rules between decisions forbid it, or no use of it is possible."""
         lots = self.lots.copy()
-        lots[added] += self.step[added]
-        if removed is not None:
-            lots[removed] -= 1.0
+        lots[move.added] += move.lots
+        if move.removed is not None:
+            lots[move.removed] -= move.given_up
         first = self.model.first_stage(lots)
         first[self.model.deferred_columns] = self.solution.x[self.model.deferred_columns]
         if self.model.broken_rules(first):
@@ -90,25 +98,32 @@ class Neighbours:
         if not np.isfinite(cost) and over:  # a quota that counts what is rented, too, leaves that less than nothing
             raised = replace(self.model, program=lifted(self.model, first))
             cost, _ = self._value(first, Court(raised, raised.program, self.solution, self.a))
-        return Neighbour(added, removed, self.step[added], cost - self.cost, over) if np.isfinite(cost) else None
+        return Neighbour(move, cost - self.cost, over) if np.isfinite(cost) else None
 
-    def near(self, among: np.ndarray) -> list[tuple[float, int, int | None]]:
-        """Return neighbours that add one of some choices: what they add at least, what is added, what is given up; the best first.
+    def near(self, among: np.ndarray) -> list[Move]:
+        """Return neighbours that add one of some choices, the best first: a lot more, alone or for lots like it, or as many as replace all.
 
-        Given up is a lot of the same accelerator that starts while the one added is there.
+        Given up are lots of the same accelerator that start while the one added is there.
         """
         table = self.choices.table
         accelerator, ends = table["accelerator"].to_numpy(), pd.to_datetime(table["end"]).to_numpy()
-        starts = pd.to_datetime(table["start"]).to_numpy()
-        found: list[tuple[float, int, int | None]] = []
+        starts, size = pd.to_datetime(table["start"]).to_numpy(), table["lot_accelerators"].to_numpy(float)
+        most = np.nan_to_num(table["maximum_lots"].to_numpy(float), nan=np.inf)
+        found: list[Move] = []
         for j in np.flatnonzero(among & self.addable).tolist():
-            found.append((float(self.adds[j] * self.step[j]), j, None))
+            found.append(Move(float(self.adds[j] * self.step[j]), j, self.step[j]))
             alike = self.removable & (accelerator == accelerator[j]) & (starts >= starts[j]) & (starts < ends[j])
             alike[j] = False
-            if alike.any():
-                given = int(np.flatnonzero(alike)[np.argmax(self.adds[alike])])
-                found.append((float(self.adds[j] * self.step[j] - self.adds[given]), j, given))
-        return sorted(found, key=lambda each: each[:2])
+            if not alike.any() or size[j] <= 0:
+                continue
+            # what begins on the same day leaves the limits of all quarters as they are
+            alike = alike & (starts == starts[j]) if (alike & (starts == starts[j])).any() else alike
+            given = int(np.flatnonzero(alike)[np.argmax(self.adds[alike])])
+            held, like = self.lots[given], size[j] / size[given]
+            for lots in {self.step[j], float(np.clip(np.round(held / like), self.step[j], most[j] - self.lots[j]))}:
+                away = float(np.clip(np.round(lots * like), 1.0, held))
+                found.append(Move(float(self.adds[j] * lots - self.adds[given] * away), j, lots, given, away))
+        return sorted(found, key=lambda each: (each.adds_usd / each.lots, each.added, each.lots))
 
 
 def limits_in_lots(neighbours: Neighbours) -> pd.DataFrame:
@@ -121,7 +136,7 @@ def limits_in_lots(neighbours: Neighbours) -> pd.DataFrame:
     """
     table, best = neighbours.choices.table, dict[frozenset[str], Neighbour]()
     for found in islice(_promising(neighbours), LOOKED_AT if neighbours.sound else 0):
-        near = neighbours.value(*found)
+        near = neighbours.value(found)
         if near is None or not near.over or near.adds_usd >= -1.0:
             continue
         key = frozenset(each.limit_id.removesuffix(f" {each.quarter}") for each in near.over)
@@ -129,28 +144,29 @@ def limits_in_lots(neighbours: Neighbours) -> pd.DataFrame:
             best[key] = near
     rows = []
     for near in sorted(best.values(), key=lambda each: each.adds_usd)[:VALUED]:
-        row = table.iloc[near.added]
+        row, move = table.iloc[near.move.added], near.move
         needs = _needs(
             near.over,
             neighbours.choices.timeline.quarters[neighbours.choices.timeline.planned - 1],
             quarter_of(row["end"] - pd.Timedelta(days=1)),
         )
         (limit_id, kind), (more, first, last) = next(iter(needs.items()))
-        given = "" if near.removed is None else " ".join(table[["offer_id", "quarter"]].iloc[near.removed])
+        given = "" if move.removed is None else " ".join(table[["offer_id", "quarter"]].iloc[move.removed])
         besides = "; ".join(f"{each[0]}: {much:,.6g}, {begin} to {end}" for each, (much, begin, end) in list(needs.items())[1:])
-        machines = float(near.lots * row["lot_machines"])
+        machines = float(move.lots * row["lot_machines"])
         rows.append((limit_id, kind, more, first, last, besides, row["offer_id"], row["quarter"], machines, given, -near.adds_usd))
     return pd.DataFrame(rows, columns=LIMIT_LOTS)
 
 
-def _promising(neighbours: Neighbours) -> Iterator[tuple[int, int | None]]:
+def _promising(neighbours: Neighbours) -> Iterator[Move]:
     """Yield neighbours that may save, at most a few starts of one offer."""
     offers, seen = neighbours.choices.table["offer_id"].to_numpy(), dict[tuple[str, bool], int]()
-    for adds, added, removed in neighbours.near(np.ones(len(offers), dtype=bool)):
-        key = offers[added], removed is None
-        seen[key] = seen.get(key, 0) + 1
-        if adds < 0 and seen[key] <= STARTS:
-            yield added, removed
+    for move in neighbours.near(np.ones(len(offers), dtype=bool)):
+        key = offers[move.added], move.removed is None
+        if move.adds_usd < 0 and move.lots == neighbours.step[move.added] and move.given_up <= 1:
+            seen[key] = seen.get(key, 0) + 1
+            if seen[key] <= STARTS:
+                yield move
 
 
 def _needs(over: Sequence[Excess], horizon: str, ends: str) -> Mapping[tuple[str, str], tuple[float, str, str]]:
@@ -167,9 +183,9 @@ def _needs(over: Sequence[Excess], horizon: str, ends: str) -> Mapping[tuple[str
 def rejected_offers(neighbours: Neighbours, reduced_costs: np.ndarray) -> pd.DataFrame:
     """For each offer that is never bought: the start nearest to being taken, what one lot would add, and the price at which it pays.
 
-    The ten nearest are judged by whole lots, alone or instead of a lot like it: at the price named the plan with it is cheaper than the
-    plan; one that a limit holds back has neither price nor cost, since its own is not what stands against it. The others are judged in
-    the relaxation in which parts of lots can be bought.
+    The ten nearest are judged by whole lots, alone or for lots like them: at the price named the plan with it is cheaper than the plan,
+    and it may be so before; one that a limit holds back has neither price nor cost, since its own is not what stands against it. The others
+    are judged in the relaxation in which parts of lots can be bought, and have no price.
 
     Args:
         reduced_costs (choices,): What a lot of each choice would add in that relaxation.
@@ -191,19 +207,23 @@ def rejected_offers(neighbours: Neighbours, reduced_costs: np.ndarray) -> pd.Dat
     frame = frame[~frame["offer_id"].isin(set(table["offer_id"][lots > 0])) & (table["kind"] != DEPARTURE)]
     frame = frame.sort_values(["share", "quarter", "offer_id"]).drop_duplicates("offer_id").reset_index(drop=True)
     for where, offer_id in enumerate(frame["offer_id"].head(VALUED if neighbours.sound else 0)):
-        near = [neighbours.value(added, given) for _, added, given in neighbours.near((table["offer_id"] == offer_id).to_numpy())[:STARTS]]
-        known = sorted((each for each in near if each is not None), key=lambda each: each.adds_usd / each.lots)
+        moves = neighbours.near((table["offer_id"] == offer_id).to_numpy())
+        ways = ([move for move in moves if (move.removed is None) == alone] for alone in (True, False))
+        near = [neighbours.value(move) for way in ways for move in way[:STARTS]]
+        known = sorted((each for each in near if each is not None), key=lambda each: each.adds_usd / each.move.lots)
         if any(each.over and each.adds_usd < 0 for each in known):
             frame.loc[where, ["reduced_cost_usd", "share"]] = np.nan
             frame.loc[where, ["judged_by", "why"]] = "whole lots", HELD
             continue
         best = next((each for each in known if not each.over), None)
         if best is not None:
-            adds, at = best.adds_usd / best.lots, best.added
+            adds, at = best.adds_usd / best.move.lots, best.move.added
             frame.loc[where, ["quarter", "place"]] = table["quarter"].iloc[at], at
             frame.loc[where, ["reduced_cost_usd", "share"]] = adds, adds / cost[at] if cost[at] > 0 else 0.0
             frame.loc[where, ["judged_by", "why"]] = "whole lots", DEARER if adds > 0 else AS_GOOD
     prices = np.where(table["term"] == "owned", paid / np.maximum(hours, 1e-12), table["usd_per_hour"])
     frame["usd_per_hour"] = prices[frame["place"].to_numpy(int)]
-    frame["entry_usd_per_hour"] = frame["usd_per_hour"] * (1 - frame["share"])
+    # of a reservation only what it costs beyond its hours on demand is in that share
+    told = (frame["judged_by"] == "whole lots") & (table["role"] != "reserve").to_numpy()[frame["place"].to_numpy(int)]
+    frame["entry_usd_per_hour"] = (frame["usd_per_hour"] * (1 - frame["share"])).where(told)
     return frame.sort_values(["share", "quarter", "offer_id"], na_position="first", ignore_index=True)[REJECTED]

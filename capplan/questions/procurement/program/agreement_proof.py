@@ -15,7 +15,7 @@ from capplan.optimize.priced import envelope_weights, priced_program
 from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, expected_excess, point_costs, row_use, slack_columns
 from capplan.optimize.solver import InfeasibleError, UnboundedError
 from capplan.optimize.two_stage import Warm, solve_two_stage
-from capplan.questions.procurement.program.budget_proof import EXACT_COLUMNS, solve_within_budgets
+from capplan.questions.procurement.program.budget_proof import solve_within_budgets, written_out
 from capplan.questions.procurement.program.purchase_model import Model
 
 #: Share of the gap that a step of the prices aims at.
@@ -52,16 +52,17 @@ def best_plan(
     Args:
         model, a, warm: The problem, the risk weight, tail and gap, and what an earlier solve left.
         effort: How long bounds are looked for where spend agreements run; None where a plan near the best is enough, see `like_it`.
-            Elsewhere bounds come with the plan.
+            Elsewhere bounds come with the plan, and in a small problem, which is written out whole.
         exact: Whether budgets that bind in a large model are planned for, and not only kept afterwards.
         seen: A plan like the one asked for, whose use by the hour counts.
     """
     if not model.years:
         return model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, warm, exact=exact)
-    if effort is None:
-        return like_it(model, a, warm, seen or in_parts(model, a, warm))
-    if effort.kept and model.program.h.shape[0] * len(model.program.q) > EXACT_COLUMNS:
+    small = written_out(model.program)
+    if effort is None or (effort.kept and not small):
         near = like_it(model, a, warm, seen or in_parts(model, a, warm))
+        if effort is None:
+            return prove(model, near, a, FULL) if small else near
         kept = _keep(model, model.whole(), near, a)
         if kept is not None:
             return _proven(*kept, a)
@@ -142,7 +143,7 @@ def prove(model: Model, best: tuple[Model, Solution], a: ProcurementAssumptions,
         The best plan and its model; its bounds hold for the problem itself.
     """
     whole, found_in = model.whole(), best[0]
-    if whole.h.shape[0] * len(whole.q) <= EXACT_COLUMNS:
+    if written_out(whole):
         exact = solve_extensive(whole, a.risk_weight, a.tail_share, a.gap_share)
         lower, best = exact.lower, _better(model, whole, exact, best, a)
     else:

@@ -31,6 +31,11 @@ COARSE_GAP = 5e-3
 TOLERANCE = 1e-9
 
 
+def written_out(program: TwoStage) -> bool:
+    """Tell whether a program is small enough to be solved with all points written out."""
+    return program.h.shape[0] * len(program.q) <= EXACT_COLUMNS
+
+
 def solve_within_budgets(
     program: TwoStage,
     soft: np.ndarray,
@@ -57,7 +62,7 @@ def solve_within_budgets(
         exact: Where not, budgets that bind in a large model are kept after the contracts are chosen, which takes seconds instead of
             minutes; the bounds stay valid.
     """
-    if not program.expected or program.h.shape[0] * len(program.q) <= EXACT_COLUMNS:
+    if not program.expected or written_out(program):
         return solve_two_stage(program, risk_weight, tail_share, gap_share, warm=warm)
     check_program(program, risk_weight, tail_share, gap_share)
     for gap in (gap_share, max(gap_share, COARSE_GAP)) if exact else ():

@@ -18,6 +18,8 @@ from capplan.questions.procurement.work.states import States
 
 #: Levels of demand that stand for its distribution after the horizon.
 LATER_LEVELS = 10
+#: Points whose caps on spot are found together.
+PIECE = 65_536
 #: Columns that pay the price on demand.
 ON_DEMAND = ("on_demand", "on_demand_bill", "agreement_draw")
 
@@ -103,19 +105,19 @@ def _assemble(sheet: Sheet, work: Work, sources: Sources) -> Recourse:
     beyond = np.repeat(later, paths * len(hours))
     level = np.tile(np.arange(len(hours)), paths * len(later))
 
-    def spread(values: np.ndarray) -> np.ndarray:
-        return np.concatenate([values, np.asarray(levels @ values)[level]])
-
     place = np.concatenate([sources.choices.spans.first[quarter] + work.points["segment"].to_numpy(int), beyond])
     path = np.concatenate([work.points["path"].to_numpy(), np.tile(np.repeat(np.arange(paths), len(hours)), len(later))])
     stage = stages.stage[place]
     h = np.stack(sheet.base, axis=1)[place]
-    load = spread(work.load)
-    h[:, : len(work.rows)] = load
+    load = h[:, : len(work.rows)]
+    load[: len(quarter)] = work.load
+    load[len(quarter) :] = np.asarray(levels @ work.load)[level]
     for row in sorted({row for found in sources.share_rows.values() for row in found}):
         h[:, row] *= load[:, rows["row"][row]]
-    scarcity = lay_out_scarcity(sources.spot_caps, place, spread, work, sources.a.spot_scarcity, sources.ample)
-    h[:, scarcity.rows] = scarcity.left(load)
+    scarcity = lay_out_scarcity(sources.spot_caps, place, (levels, level), work, sources.a.spot_scarcity, sources.ample)
+    for at in range(0, len(h), PIECE):
+        piece = slice(at, at + PIECE)
+        h[piece, scarcity.rows] = scarcity.left(np.ascontiguousarray(load[piece]), piece)
     technology = technologies.number[place, work.paths["state"].to_numpy(int)[path]]
     weight = np.concatenate([work.points["hours"].to_numpy(), hours[level]]) * stages.weight[stage]
     planned = np.arange(len(place)) < len(quarter)

@@ -1,6 +1,6 @@
 """Spot that is scarcer when demand is high: every recourse point has a cap of its own, so that all still share one matrix."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,21 +20,24 @@ class Scarcity:
 
     rows: np.ndarray  #: (k,): Recourse rows of the caps.
     serves: np.ndarray  #: ((k, D) bool): Rows of work that could run in the pools of a cap.
-    stated: np.ndarray  #: (P, k): Caps before anything is gone; infinite where none is stated.
-    expected: np.ndarray  #: (P, k): Fastest accelerators that these rows are expected to need at a point; infinite where no cap is stated.
+    caps: np.ndarray  #: (spans, k): Caps before anything is gone; infinite where none is stated.
+    place: np.ndarray  #: (P,): Span of each point.
+    mean: np.ndarray  #: (cells, k): Fastest accelerators that these rows are expected to need.
+    cell: np.ndarray  #: (P,): Which of these means is a point's.
     share: float  #: Share of a cap that is gone for each share above expectation.
     ample: float  #: Accelerators beyond which no cap matters.
 
     def left(self, load: np.ndarray, points: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return the caps of some points at a load, (points, k)."""
-        share = spot_left_share(load @ self.serves.T, self.expected[points], self.share)
-        return np.asarray(np.minimum(self.stated[points] * share, self.ample))
+        stated = self.caps[self.place[points]]
+        expected = np.where(np.isinf(stated), np.inf, self.mean[self.cell[points]])
+        return np.asarray(np.minimum(stated * spot_left_share(load @ self.serves.T, expected, self.share), self.ample))
 
 
 def lay_out_scarcity(
     caps: Mapping[int, tuple[np.ndarray, np.ndarray]],
     place: np.ndarray,
-    spread: Callable[[np.ndarray], np.ndarray],
+    later: tuple[sparse.csr_matrix, np.ndarray],
     work: Work,
     share: float,
     ample: float,
@@ -47,22 +50,24 @@ def lay_out_scarcity(
     Args:
         caps: For each recourse row of a cap: the rows of work it concerns, and the cap by span.
         place (P,): Span of each recourse point.
-        spread: Turns a value for each of the work's points, (points, k), into one for each recourse point, (P, k).
+        later: Weights of the work's points in each level of demand after the horizon, and the level of each later point.
         share, ample: As in `Scarcity`.
     """
-    rows = np.array(sorted(caps), dtype=int)
+    rows, spans = np.array(sorted(caps), dtype=int), int(place.max()) + 1
     serves = np.array([caps[row][0] for row in rows.tolist()], dtype=float).reshape(len(rows), len(work.rows))
-    stated = np.array([caps[row][1][place] for row in rows.tolist()], dtype=float).reshape(len(rows), len(place)).T
-    need = work.load @ serves.T
-    cell = pd.MultiIndex.from_frame(work.points[["quarter", "block"]]).factorize()[0]
+    stated = np.array([caps[row][1][:spans] for row in rows.tolist()], dtype=float).reshape(len(rows), spans).T
+    cell = pd.MultiIndex.from_frame(work.points[["quarter", "block"]]).factorize()[0].astype(np.int32)
     weight = work.paths["probability"].to_numpy(float)[work.points["path"]] * work.points["hours"].to_numpy(float)
     total = np.bincount(cell, weights=weight)
-    mean = (
-        np.stack([np.bincount(cell, weights=weight * column) / total for column in need.T], axis=1)
-        if len(rows)
-        else np.zeros((len(total), 0))
-    )
-    return Scarcity(rows, serves, stated, np.where(np.isinf(stated), np.inf, spread(mean[cell])), share, ample)
+    mean = np.zeros((len(total), len(rows)))
+    if len(rows):
+        need = work.load @ serves.T
+        mean = np.stack([np.bincount(cell, weights=weight * column) / total for column in need.T], axis=1)
+    levels, level = later
+    own = np.unique(levels.indices)
+    means = np.vstack([mean, np.asarray(levels[:, own] @ mean[cell[own]])])
+    cells = np.concatenate([cell, (len(total) + level).astype(np.int32)])
+    return Scarcity(rows, serves, stated, place.astype(np.int32), means, cells, share, ample)
 
 
 def scarcity_notes(scarcity: Scarcity, h: np.ndarray, W: sparse.csr_matrix, weight: np.ndarray, decisions: sparse.csr_matrix) -> list[str]:
@@ -71,7 +76,7 @@ def scarcity_notes(scarcity: Scarcity, h: np.ndarray, W: sparse.csr_matrix, weig
     Args:
         h, weight, decisions: Right-hand sides, expected hours and recourse of the planned points, which come first.
     """
-    stated, left = np.minimum(scarcity.stated[: len(h)], scarcity.ample), h[:, scarcity.rows]
+    stated, left = np.minimum(scarcity.caps[scarcity.place[: len(h)]], scarcity.ample), h[:, scarcity.rows]
     used = np.asarray((decisions @ W[scarcity.rows].T).todense())
     little = NOTICEABLE_SHARE * np.maximum(stated, 1.0)
     missed = ((left < stated - little) & (used > left - little)).any(axis=1)
