@@ -13,7 +13,7 @@ every policy alike; contracts count there by the part of them that lies in it. C
 - console rules: at each review as much as would have saved most over the last two months, for one or three years, and contracts for
   80 % of the mean of the last three months (`cover`), for one or three years.
 
-Prints a line a case, the medians, the plan and the clairvoyant against the best rule of all cases and against the best of each case, and the
+Prints a line a case, the medians, the plan and the clairvoyant against the best rule of all cases and against the best of each, and the
 cases in which a rule did better, with what demand did there.
 """
 
