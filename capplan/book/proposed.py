@@ -1,5 +1,6 @@
 """A plan that somebody proposes, as a file: purchases or a placement, from a person, a spreadsheet or a model."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ from capplan.records import records
 #: What faults of such files are said to be in.
 WHERE = "the proposed plan"
 PURCHASES, PLACEMENT = "purchases", "placement"
+#: Lines of a file at most: more than any book has offers and quarters, or tasks.
+MOST_LINES = 20_000
 
 
 def _column(name: str, kind: str, meaning: str, *, optional: bool = True, instant: bool = False, rule: str = "") -> Column:
@@ -67,6 +70,10 @@ def read_proposed(files: Sequence[Path]) -> Proposed:
     Raises:
         BookError: What is wrong with whole files and their headers.
     """
+    long = [file for file in files if _is_long(file)]
+    if long:
+        rule, remedy = f"a proposed plan has at most {MOST_LINES:,} lines", "Join the rows of one offer and quarter."
+        raise BookError([Fault(file.name, MOST_LINES + 1, "", "", rule, remedy) for file in long], where=WHERE)
     kinds = [_kind_of(file) for file in files]
     kind = next((each for each in kinds if each is not None), PURCHASES)
     frames, faults = [], list[Fault]()
@@ -92,6 +99,15 @@ def rows_of(proposed: pd.DataFrame, unread: Sequence[Fault]) -> list[dict[str, A
 def fault_in(row: dict[str, Any], column: str, value: object, rule: str, remedy: str) -> Fault:
     """Return what is wrong with a cell of a proposed row."""
     return Fault(str(row["file"]), int(row["row"]), column, "" if value is None else str(value), rule, remedy)
+
+
+def _is_long(file: Path) -> bool:
+    """Tell whether a file has more lines than a plan can have, without reading all of it."""
+    try:
+        with file.open("rb") as lines:
+            return sum(1 for _ in itertools.islice(lines, MOST_LINES + 1)) > MOST_LINES
+    except OSError:
+        return False
 
 
 def _kind_of(file: Path) -> str | None:

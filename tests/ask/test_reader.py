@@ -100,6 +100,74 @@ def test_what_is_unclear_is_asked_back_with_what_could_be_meant(reader, text, sa
     assert not any("slips" in item.words for item in found.what_ifs)
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("add another 500B tokens to vision-12b", ["training_runs.vision-12b set tokens 1500000000000"]),
+        ("vision-12b uses 2T tokens instead of 1T", ["training_runs.vision-12b set tokens 2000000000000"]),
+        ("vision-12b grows to 15B parameters", ["training_runs.vision-12b set parameters 15000000000"]),
+        ("electricity up 1 cent", ["sites.ashburn set usd_per_kwh 0.095"]),
+        ("drafts-groq rate limit plus 5000", ["api_contracts.drafts-groq set requests_per_minute 17000"]),
+        ("approvals take 10 days longer", ["approval_days=40"]),
+        ("approval days up to 40", ["approval_days=40"]),
+        ("pretrain takes 20 hours longer", ["tasks.pretrain set duration_hours 170", "report placement"]),
+        ("deploy needs 8 GPUs", ["tasks.deploy set accelerators 8", "report placement"]),
+        (
+            "quote-nebius-b200-us-1y $2 less per machine hour",
+            ["offers.quote-nebius-b200-us-1y set negotiated_usd_per_hour 40.8", "offers.quote-nebius-b200-us-1y set usd_per_hour 55.2"],
+        ),
+        ("quote-nebius-b200-us-1y down to $20 an hour", ["[This quote instead] quote-nebius-b200-us-1y 20"]),
+        ("L40S at 10% less", ["offers where accelerator=L40S multiply usd_per_hour 0.9"]),
+        ("chat at 10% less", ["[Demand changes by] chat -10"]),
+        ("quote-nebius-b200-us-1y is valid until 2027-09-30", ["offers.quote-nebius-b200-us-1y set quote_expires 2027-09-30"]),
+        ("nebius-h100-eu-1y expires", ["[A contract lapses] nebius-h100-eu-1y"]),
+        (
+            "cut 2028 budgets by 300k each",
+            [
+                f"limits.budget-2028Q{quarter} set amount {size}"
+                for quarter, size in ((1, 6800000), (2, 7400000), (3, 7800000), (4, 8000000))
+            ],
+        ),
+    ],
+)
+def test_an_amount_that_something_moves_by_is_not_the_one_it_comes_to(reader, text, meant):
+    found = reader.read(text)
+    assert [str(item) for item in found.what_ifs] == meant
+    assert not found.doubts
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("quote-nebius-b200-us-1y $2 an hour less", "per GPU or per machine hour"),
+        ("vision-12b needs 2T fewer tokens", "cannot be"),
+        ("add 2 million to the budget of 2027Q3 and 2027Q4", "no what-if"),
+        ("the 2028 budgets are 8 million", "for all together"),
+        ("vision-12b tokens up to 2T", "no what-if"),
+        ("electricity up 2 dollars", "by the kWh"),
+        ("renew aws-p5-savings-plan-3y at 10% less", "states no price"),
+    ],
+)
+def test_an_amount_that_could_be_either_is_asked_back(reader, text, said):
+    found = reader.read(text)
+    assert said in " ".join(map(str, found.doubts))
+    assert not found.what_ifs
+
+
+@pytest.mark.parametrize(
+    ("text", "begin", "end"),
+    [
+        ("chat is 25% higher between July and September 2028", "2028-07-01", "2028-09-30"),
+        ("chat rises 25% from 2027Q2 to 2027Q4", "2027-04-01", "2027-12-31"),
+        ("chat demand up 25% between 2027-03-05 and mid May 2027", "2027-03-05", "2027-05-15"),
+    ],
+)
+def test_a_time_has_two_ends(reader, text, begin, end):
+    found = reader.read(text)
+    assert not found.doubts
+    assert f"date: {begin}, kind: other, factor: 1.25, end: {end}" in str(found.what_ifs[0])
+
+
 @pytest.mark.parametrize("text", ["", " \n ", "spot doubles " * 1000])
 def test_nothing_and_ten_thousand_letters_are_refused(reader, text):
     with pytest.raises(CapplanError, match=f"{MOST_LETTERS:,}|ask something"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,16 @@ def test_an_amount_is_stated_in_lots_machines_or_accelerators(amount: dict[str, 
             [buy(lots=10.0)],
             FIRST * 20.0 - HOURS * 12.0,
             "USD",
+        ),
+        *(
+            (
+                {"kind": "budget_usd", "amount": HOURS * 12.0, "measure": measure, "hard": True, **scope},
+                [buy(lots=10.0)],
+                FIRST * 20.0 - HOURS * 12.0,
+                "USD",
+            )
+            for measure in ("p_and_l", "compute")
+            for scope in ({"region": "us-1"}, {"accelerator": "H100"}, {"region": "us-1", "accelerator": "H100", "quarter": "2027Q1"})
         ),
     ],
 )
@@ -459,6 +470,25 @@ def test_all_faults_of_a_file_are_named_at_once(tmp_path: Path) -> None:
 )
 def test_a_bad_file_is_one_clear_error(tmp_path: Path, text: str, said: str) -> None:
     assert any(said in line for line in faults(plain(), write(tmp_path, text)))
+
+
+@pytest.mark.parametrize("scope", [{"region": "eu-1"}, {"accelerator": "B200"}, {"region": "us-1", "accelerator": "B200"}])
+def test_a_budget_of_another_place_or_accelerator_is_not_touched(scope: dict[str, Any]) -> None:
+    limit = {"limit_id": "cap", "kind": "budget_usd", "amount": 1.0, "measure": "p_and_l", "hard": True, **scope}
+    assert check_plan(small(work=demand([[10.0]]), limits=[limit]), proposed(buy(lots=10.0))).in_order
+
+
+def test_a_file_of_a_million_rows_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    long = write(tmp_path, "offer_id,lots,quarter\n" + "year,1,2027Q1\n" * 1_000_000)
+    begun = time.thread_time()
+    with pytest.raises(BookError, match="at most 20,000 lines"):
+        read_proposed([long])
+    some = read_proposed([write(tmp_path, "offer_id,lots,quarter\n" + "year,1,2027Q1\n" * 10_000)])
+    assert time.thread_time() - begun < 5
+    begun = time.thread_time()
+    with pytest.raises(BookError, match="proposed already"):
+        match_rows(plain(), some.rows, some.faults)
+    assert time.thread_time() - begun < 5
 
 
 def test_columns_nobody_needs_are_passed_over_and_kinds_are_not_mixed(tmp_path: Path) -> None:

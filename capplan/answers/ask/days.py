@@ -22,6 +22,8 @@ _DATES = tuple(
     )
 )
 _MONTHLY = re.compile(rf"((?:at\s+)?(?:the\s+)?(?:very\s+)?end of\s+)?({_MONTH})\b(?:,?\s+(\d{{4}}))?(?![A-Za-z0-9])", re.I)
+#: The middle of a month is its fifteenth.
+_MIDDLE = re.compile(rf"(?:the\s+)?mid(?:dle)?[\s-]+(?:of\s+)?(?={_MONTH}\b)", re.I)
 _QUARTER = re.compile(
     r"(?:(\d{4})\s*-?\s*q([1-4])|(?:the\s+)?(?:q([1-4])|([1-4])q|(first|second|third|fourth|last)\s+quarter)"
     r"(?:(?:\s*[/'-]?\s*|\s+(?:of|in)\s+)((?:20)?\d{2}))?)(?![A-Za-z0-9%-])",
@@ -78,6 +80,9 @@ class Days:
             return Word("QUARTER", start, found.end(), self._quarter(found))
         if period := self._span(start):
             return period
+        if (middle := _MIDDLE.match(self.text, start)) and (found := _MONTHLY.match(self.text, middle.end())):
+            middle_of = self._month(found, start)
+            return replace(middle_of, value=Moment(middle_of.value.when.replace(day=15), "day"))
         for pattern in _DATES:
             found = pattern.match(self.text, start)
             if found:

@@ -27,7 +27,7 @@ _ORDER = (
     "TO AT_MOST",
     " ".join((*AMOUNTS, "SCALE")),
     "AS_MUCH AS_FAST AS_SLOW AS_DEAR AS_LONG OF_TODAY PER_HOUR PER_KWH PER_YEAR A_YEAR AN_HOUR PER_GPU PER_MACHINE LOTS CERTAIN EVEN",
-    "BEFORE FROM INTO QUARTER PERIOD DATE ONWARDS",
+    "BEFORE FROM INTO RANGE QUARTER PERIOD DATE ONWARDS",
     "CHEAPLY QUICKLY",
 )
 _PLACES = {kind: place for place, kinds in enumerate(_ORDER) for kind in kinds.split()}
@@ -94,7 +94,7 @@ def folded(words: Sequence[Word], text: str) -> list[Word]:
         words: Tokens of a sentence without its fillers.
     """
     found: list[Word] = []
-    words = [_described(word, words[place + 1 :], text) for place, word in enumerate(words)]
+    words = _ranged([_described(word, words[place + 1 :], text) for place, word in enumerate(words)], text)
     why, skipped = any(word.kind.startswith("WHY") for word in words), -1
     for place, word in enumerate(words):
         after = words[place + 1].kind if place + 1 < len(words) else ""
@@ -108,6 +108,33 @@ def folded(words: Sequence[Word], text: str) -> list[Word]:
         if meant.kind:
             found = _with(found, meant, why, text)
     return found
+
+
+def _ranged(words: list[Word], text: str) -> list[Word]:
+    """Return a day that is said twice once, and a time with two ends as one token: between July and September 2027.
+
+    From one to the other is such a time where it is said by how much. A first month or quarter without a year
+    is of the year of the last one.
+    """
+    for place in range(len(words) - 2):
+        one, joint, other = words[place : place + 3]
+        if (one.kind, joint.kind, other.kind) == ("DATE", "COMMA", "DATE") and one.value.when.date() == other.value.when.date():
+            # the same day said twice: by mid-May, 15 May 2027
+            return _ranged([*words[: place + 1], *words[place + 3 :]], text)
+    shares = any(word.kind in ("PERCENT", "FRACTION", "TIMES", "SCALE", "SIGNED") for word in words)
+    for place in range(len(words) - 3):
+        head, begin, joint, end = words[place : place + 4]
+        pair = (head.kind, joint.kind)
+        if pair not in (("BETWEEN", "AND"), ("FROM", "TO")) or not {begin.kind, end.kind} <= {"DATE", "QUARTER"} or not shares:
+            continue
+        years = [re.search(r"20\d\d", text[word.start : word.end]) for word in (begin, end)]
+        if years[1] and not years[0]:
+            year, said = years[1][0], begin.value
+            begin = replace(
+                begin, value=f"{year}{said[4:]}" if begin.kind == "QUARTER" else replace(said, when=said.when.replace(year=int(year)))
+            )
+        return [*words[:place], Word("RANGE", head.start, end.end, (begin, end)), *_ranged(words[place + 4 :], text)]
+    return words
 
 
 def _is_corrected(words: Sequence[Word], place: int) -> bool:

@@ -138,6 +138,7 @@ def _features(book: Book) -> dict[Ref, frozenset[tuple[str, str]]]:
         ("api", "api_contracts", "api_contract_id"),
         ("workload", "workloads", "workload"),
         ("site", "sites", "site"),
+        ("run", "training_runs", "run_id"),
     ):
         rows = book.get(table) if table in book.tables else None
         if rows is None:

@@ -182,6 +182,14 @@ class Reader:
             if found is None:
                 piece = words[begin:end]
                 loose = not any(word.kind in _SUBJECTS for word in piece)
+                after = parts[number + 1] if loose and number + 1 < len(parts) else (0, 0, None)
+                about = [word for word in words[after[0] : after[1]] if word.kind in _SUBJECTS]
+                if isinstance(after[2], list) and isinstance(
+                    said := self._clause([*piece, *about], text, text[piece[0].start : piece[-1].end]), list
+                ):
+                    # what it is about comes after both: double and halve spot
+                    items += [(number, item) for item in said]
+                    continue
                 around = [n for n in (number - 1, number + 1) if loose and 0 <= n < len(parts) and parts[n][1] > parts[n][0]]
                 taken |= {n for n in around if parts[n][2] is not None}
                 first, last = min([begin, *(parts[n][0] for n in around)]), max([end, *(parts[n][1] for n in around)])

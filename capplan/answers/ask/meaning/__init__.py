@@ -4,14 +4,13 @@ Every rule of the grammar has its method in one of these modules; what a rule sa
 none, it is asked back with what could be meant.
 """
 
+from capplan.answers.ask.meaning.amounts import Amounts
 from capplan.answers.ask.meaning.base import UnclearError
-from capplan.answers.ask.meaning.money import Money
-from capplan.answers.ask.meaning.operations import Operations
 from capplan.answers.ask.meaning.reasons import Reasons
 from capplan.answers.ask.meaning.work import Work
 
 __all__ = ["Meaning", "UnclearError"]
 
 
-class Meaning(Work, Money, Operations, Reasons):
+class Meaning(Work, Amounts, Reasons):
     """All rules together."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from lark import Token, Transformer
 
-from capplan.answers.ask.names import KINDS, Names, Ref
+from capplan.answers.ask.names import KINDS, Names, Ref, parts_of
 from capplan.answers.ask.tokens import Amount, Moment, Word
 from capplan.answers.ask.what_ifs import Changed
 from capplan.book.book import Book
@@ -175,7 +175,14 @@ class Base(Transformer[Token, Any]):
         if "quot" in wanted.said.casefold() and "offer" in kinds:
             # what is had by the hour is no quotation
             found = [ref for ref in found if ref.kind != "offer" or self._row(ref)["term"] not in ("spot", "on_demand")]
-        return found
+        return found or (self._partly(wanted, kinds) if wanted.kinds else [])
+
+    def _partly(self, wanted: Wanted, kinds: Sequence[str]) -> list[Ref]:
+        """Return what a part of its name says beside its kind, though another thing has it as its name: the assistant pipeline."""
+        parts = parts_of(wanted.said)
+        spans = [(begin, end) for begin in range(len(parts)) for end in range(begin + 1, len(parts) + 1)]
+        longest = sorted(spans, key=lambda span: span[0] - span[1])
+        return next((refs for begin, end in longest if (refs := self.names.partly(parts[begin:end], kinds))), [])
 
     def _described(self, ref: Ref, names: tuple[Ref, ...]) -> bool:
         """Tell whether this is the thing itself, or an offer or a contract from this provider, in this place, with this accelerator."""
@@ -212,7 +219,11 @@ class Base(Transformer[Token, Any]):
         return 1 / self.times(children)
 
     def level(self, children: Found) -> float:
-        found = float(words_of(children, "PERCENT", "FRACTION")[0].value)
+        word = words_of(children, "PERCENT", "FRACTION")[0]
+        found, ways = float(word.value), words_of(children, "UP", "DOWN", "DROP")
+        if ways and all(way.start > word.start for way in ways):
+            # at 10 % less: that much less, and not a tenth
+            return 1 + found if has(children, "UP") else 1 - found
         if (has(children, "UP") and found < 1) or (has(children, "DOWN", "DROP") and found > 1):
             raise UnclearError(f"up or down, and to {100 * found:g} % of what it is? Say by how much it changes")
         return found

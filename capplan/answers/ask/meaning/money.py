@@ -360,20 +360,6 @@ class Money(Base):
     def quota_share(self, children: Found) -> Found:
         return self._quotas(first(children, tuple) or (), first(children, float) or float(words_of(children, "FRACTION")[0].value))
 
-    def quota_set(self, children: Found) -> Found:
-        """Set the one limit of machines by the hour, or of all of them, that a provider, a place and an accelerator have."""
-        hours = [word.kind.casefold() for word in words_of(children, "SPOT", "ON_DEMAND")]
-        kinds = [f"{each}_accelerators" for each in hours or ["quota"]]
-        rows, refs = self.book.get("limits"), first(children, tuple)
-        for column, value in [("kind", kinds[0]), *(each for wanted in refs for each in (self._about(wanted) or {"": ""}).items())]:
-            rows = rows[rows[column] == value] if column in rows else rows.iloc[:0]
-        if len(rows) != 1 or len(kinds) > 1 or not rows["quarter"].isna().all():
-            of_kind = self.book.get("limits").query("kind == @kinds[0]")["limit_id"]
-            raise UnclearError(
-                f"{counted(len(rows), 'limit')} for that in this book; say which", list(rows["limit_id"] if len(rows) else of_kind)
-            )
-        return [changed(f"limits.{quoted(rows['limit_id'].iloc[0])} set amount {as_number(words_of(children, 'NUMBER')[0].value)}")]
-
     def room(self, children: Found, sign: int = 0) -> Found:
         """Set the power of a site, or move it by an amount."""
         limits, found, kw = self.book.get("limits"), [], words_of(children, "KW")[0].value

@@ -98,7 +98,12 @@ class Operations(Base):
         return [changed(f"api_contracts.{quoted(ref.key)} set requests_per_minute {value}") for ref in self._apis(children)]
 
     def withdraw(self, children: Found) -> Found:
-        day = f"{self._day(words_of(children, 'DATE')[0]):%Y-%m-%d}"
+        """Withdraw a model on a day; a quote that expires then can be taken up to it."""
+        day = f"{self._day(words_of(children, 'DATE')[0], last=True):%Y-%m-%d}"
+        if re.search(r"\b(?:expir|valid|good (?:until|through))", self.text, re.I) and not has(children, "REMOVE", "DROP", "SHIFTS"):
+            refs = [self._one(wanted, ("api", "offer")) for wanted in first(children, tuple)]
+            if all(ref.kind == "offer" for ref in refs):
+                return [changed(f"offers.{quoted(ref.key)} set quote_expires {day}") for ref in refs]
         return [changed(f"api_contracts.{quoted(ref.key)} set withdrawn_on {day}") for ref in self._apis(children)]
 
     def _network(self, factor: float) -> Found:

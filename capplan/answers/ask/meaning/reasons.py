@@ -3,6 +3,7 @@
 import re
 
 from capplan.answers.ask.meaning.base import Base, Found, UnclearError, first, has, words_of
+from capplan.answers.ask.names import Ref
 from capplan.answers.ask.what_ifs import Asked, Assumed, Explained, Shown
 from capplan.book.scenario import Scenario
 
@@ -34,8 +35,14 @@ class Reasons(Base):
                 exact = [ref for ref in about if ref.kind == "contract" or not own or machines[self._row(ref)["sku"]] in own]
             if not exact or (len(exact) > 1 and not wanted.names):
                 self._one(wanted, kinds)
-            found += [ref.key for ref in exact]
+            found += [ref.key for ref in exact if not has(children, "DELIVERY") or self._bought(ref)]
+            if not found:
+                raise UnclearError(f"{wanted.said!r} is no machine that can be bought here", [ref.key for ref in exact[:12]])
         return tuple(dict.fromkeys(found))
+
+    def _bought(self, ref: Ref) -> bool:
+        """Tell whether an offer is of machines to own."""
+        return ref.kind == "offer" and self._row(ref)["term"] == "owned"
 
     def unchanged(self, _: Found) -> Found:
         """Leave something as it is."""

@@ -43,12 +43,15 @@ class Work(Base):
                 one = self._one(others, ("workload", "team"))
                 picks.append(f"team {one.key}" if one.kind == "team" else one.key)
         picks, when = picks or [EVERYTHING], first(children, Period)
-        if placed and when:
+        ends = next((word.value for word in words_of(children, "RANGE")), ())
+        if placed and (when or ends):
             raise UnclearError("a change of demand is for a place or for a time, not for both; say one of them")
         if placed:
             return self._placed(placed, picks, factor)
         if when:
             return self._in_time(when, picks, factor)
+        if ends:
+            return self._events(picks, factor, self._ends(ends[0])[0], self._ends(ends[1])[1])
         return [Asked(card="Demand changes by", pick=pick, number=percent_of(factor)) for pick in picks]
 
     def _places(self, wanted: Wanted) -> tuple[list[str], Wanted | None]:
@@ -86,6 +89,8 @@ class Work(Base):
         """Multiply demand from a day on, or within a quarter or month, by an event that is certain."""
         value, fillers = when.word.value, self.text[: when.word.start].casefold().split()[-1:]
         relative = re.match("(?:the )?(?:this|next|coming|following|quarter after)", self._said_time(when.word).casefold())
+        starts = re.search(r"\bstart\w*\s+(?:in\s+|on\s+)?(?:the\s+)?$", self.text[: when.word.start], re.I)
+        when = replace(when, onwards=True) if starts else when
         if not when.onwards and not relative and fillers not in (["in"], ["during"], ["within"], ["for"], ["throughout"], ["over"], ["of"]):
             raise UnclearError(f"from {self._said_time(when.word)} on, or in {self._said_time(when.word)} alone?")
         if when.word.kind in ("QUARTER", "PERIOD"):
@@ -98,10 +103,24 @@ class Work(Base):
                 raise UnclearError("a change of demand in time is for a quarter, a month, or from a day on")
         if last_day.date() < self.scenario.as_of:
             raise UnclearError(f"{first_day:%Y-%m-%d} lies before {self.scenario.as_of}, the day this book is planned on")
+        return self._events(picks, factor, first_day, None if when.onwards else last_day, self._span_said(when.word, first_day))
+
+    def _ends(self, word: Word) -> tuple[pd.Timestamp, pd.Timestamp]:
+        """Return the first and the last day of a quarter, a month or a day."""
+        if word.kind == "QUARTER":
+            return pd.Period(word.value, freq="Q").start_time, pd.Period(word.value, freq="Q").end_time
+        begin = pd.Timestamp(self._day(word))
+        return begin, begin + pd.offsets.MonthEnd(0) if word.value.part == "month" else begin
+
+    def _events(self, picks: list[str], factor: float, first_day: pd.Timestamp, last_day: pd.Timestamp | None, label: str = "") -> Found:
+        """Return an event for each workload, from a day on or up to a last one."""
+        if last_day is not None and last_day < first_day:
+            raise UnclearError(f"{last_day:%Y-%m-%d} lies before {first_day:%Y-%m-%d}")
+        said = label or f"{first_day:%Y-%m-%d}-{last_day:%Y-%m-%d}"
         known = set(self.book.get("events")["event_id"]) if "events" in self.book.tables else set()
         found: Found = []
         for name in self._workloads(picks):
-            label = f"{name}-{self._span_said(when.word, first_day)}"
+            label = f"{name}-{said}"
             cells: dict[str, Any] = {
                 "event_id": label,
                 "workload": name,
@@ -109,7 +128,7 @@ class Work(Base):
                 "kind": "other",
                 "factor": float(as_number(factor)),
             }
-            cells |= {} if when.onwards else {"end": f"{last_day:%Y-%m-%d}"}
+            cells |= {} if last_day is None else {"end": f"{last_day:%Y-%m-%d}"}
             if label in known:
                 raise UnclearError(f"this book has an event {label} already; change that one")
             found.append(Changed(line=Change(table="events", add=cells).line))

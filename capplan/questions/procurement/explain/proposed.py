@@ -83,6 +83,8 @@ class Offers:
         self.chosen = set(self.table["offer_id"])
         holdings = self.market.holdings
         self.holdings = {f"{verb} {row['name']}": row for row in records(holdings) for verb in ("renew", "keep", *_WAYS)}
+        lots = self.table.drop_duplicates("offer_id").set_index("offer_id")[["lot_machines", "lot_accelerators"]].astype(float)
+        self.sizes = {str(row.Index): (row.lot_machines, abs(row.lot_accelerators)) for row in lots.itertuples()}
         self.known = {*self.chosen, *self.contracts, *self.offers, *self.holdings}
 
     def name(self, row: dict[str, Any]) -> str:
@@ -122,13 +124,8 @@ class Offers:
 
     def size(self, name: str) -> dict[str, float] | None:
         """Return what one lot of an offer is; None of what cannot be had at all."""
-        own = self.table[self.table["offer_id"] == name]
-        if len(own):
-            return {
-                "lots": 1.0,
-                "machines": float(own["lot_machines"].iloc[0]),
-                "accelerators": abs(float(own["lot_accelerators"].iloc[0])),
-            }
+        if name in self.sizes:
+            return dict(zip(AMOUNTS, (1.0, *self.sizes[name]), strict=True))
         if name in self.contracts:
             machines = float(self.contracts[name]["lot_machines"])
             return {"lots": 1.0, "machines": machines, "accelerators": machines * float(self.contracts[name]["accelerator_count"])}
