@@ -1,17 +1,17 @@
 """Flips: at which value of an assumption the decision to sign changes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 import pandas as pd
 
-from capplan.answers.plan import keep_in, purchases_of
+from capplan.answers.plan import problem_of, purchases_of
 from capplan.book.book import Book
-from capplan.book.scenario import Scenario
+from capplan.book.scenario import ProcurementAssumptions, Scenario
 from capplan.errors import CapplanError
 from capplan.optimize.two_stage import Warm
-from capplan.questions.procurement import Kept, Signed, signed_now
+from capplan.questions.procurement import OF_PROOF, Kept, Problem, Signed, Stated, keep_decision, signed_now, state_problem
 
 #: A decision holds while keeping it costs no more than this share above the best.
 FLIP_SHARE = 0.01
@@ -104,24 +104,39 @@ class Asking:
     signed: Signed  #: The decision.
     warm: Warm | None = None  #: What the last question left.
     asked: int = 0  #: Values tried.
+    #: stated: What was stated last, by the assumption that is moved and its value; assumptions of the proof alone state today's problem.
+    stated: dict[tuple[str, float] | None, tuple[Problem, Stated]] = field(default_factory=dict)
 
-    def __call__(self, field: str, value: float, allowed: float | None) -> Kept | None:
+    def __call__(self, moved: str, value: float, allowed: float | None) -> Kept | None:
         """Return what keeping the decision costs at a value, as closely as telling it from what is allowed takes; None without a plan."""
         self.asked += 1
         kept: Kept | None = None
         for gap in (FLIP_GAP_SHARE,) if allowed is None else (COARSE_GAP_SHARE, FLIP_GAP_SHARE):
             few = min(self.scenario.plan_paths, FLIP_PATHS)
             quick = self.scenario.replaced(
-                plan_paths=few, gap_share=max(self.scenario.gap_share, gap), time_limit_seconds=0.0, **{field: value}
+                plan_paths=few, gap_share=max(self.scenario.gap_share, gap), time_limit_seconds=0.0, **{moved: value}
             )
             try:
-                kept = keep_in(self.book, quick, self.signed, self.warm)()
+                problem, stated = self._stated(
+                    None if moved in OF_PROOF or value == getattr(self.scenario, moved) else (moved, value), quick
+                )
+                a = quick.section(ProcurementAssumptions)
+                kept = keep_decision(problem.replaced(assumptions=a), self.signed, self.warm, stated)
             except CapplanError:
                 return None
             self.warm = kept.warm
             if allowed is not None and abs(kept.regret_share - allowed) > gap:
                 break
         return kept
+
+    def _stated(self, moved: tuple[str, float] | None, scenario: Scenario) -> tuple[Problem, Stated]:
+        """Return the problem where an assumption is moved, and its program; today's and the last one are kept."""
+        if moved not in self.stated:
+            problem = problem_of(self.book, scenario)
+            for other in [key for key in self.stated if key is not None]:
+                del self.stated[other]
+            self.stated[moved] = problem, state_problem(problem)
+        return self.stated[moved]
 
 
 def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] = lambda _: None) -> pd.DataFrame:

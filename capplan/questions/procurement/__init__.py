@@ -1,7 +1,7 @@
 """Procurement: what to buy in each quarter, and why."""
 
 from capplan.questions.procurement.answer import Proof, Purchases
-from capplan.questions.procurement.decide import Decided, decide
+from capplan.questions.procurement.decide import OF_PROOF, Decided, Stated, decide, state_problem
 from capplan.questions.procurement.explain.checked_plan import CheckedPlan, check_plan
 from capplan.questions.procurement.first_answer import FIRST_GAP, FirstAnswer, first_answer, kept_answer
 from capplan.questions.procurement.hindsight.fresh_paths import OutOfSample, judge_on_fresh_paths

@@ -25,6 +25,9 @@ from capplan.questions.procurement.work.load import Work, lay_out
 from capplan.questions.procurement.work.service_levels import hold_level, level_notes
 from capplan.questions.procurement.work.states import States, cut_points, with_states
 
+#: Assumptions that say how cautious a plan is and how closely it is proven: none of them moves the program.
+OF_PROOF = frozenset({"risk_weight", "tail_share", "gap_share", "time_limit_seconds", "service_level_share"})
+
 
 @dataclass(frozen=True)
 class Stated:
@@ -72,7 +75,7 @@ def state_problem(problem: Problem) -> Stated:
     return Stated(problem, market, choices, states, work, recourse, build_model(work, market, choices, recourse, caps, a, years))
 
 
-def decide(problem: Problem, *, warm: Warm | None = None, proof: Effort | None = FULL) -> Decided:
+def decide(problem: Problem, *, warm: Warm | None = None, proof: Effort | None = FULL, stated: Stated | None = None) -> Decided:
     """Build and solve the purchase program.
 
     Args:
@@ -80,14 +83,16 @@ def decide(problem: Problem, *, warm: Warm | None = None, proof: Effort | None =
             moved, its bases also where prices by the hour or demand did. Which of several plans within the gap is found may depend on it.
         proof: How much is done to bound what any plan could cost where spend agreements run (elsewhere the bounds come with the solution);
             None where bounds are not asked for.
+        stated: The program of a problem that differs in assumptions `OF_PROOF` alone; built here by default.
     """
     a = problem.assumptions
     solved: dict[tuple[tuple[str, float], ...], tuple[Stated, Model, Solution]] = {}
 
     def solve(factor: Mapping[str, float]) -> tuple[Work, Recourse, Solution]:
-        found = state_problem(
-            problem.replaced(classes=problem.classes.assign(shortfall_factor=problem.classes["class"].map(factor))) if factor else problem
-        )
+        if factor:
+            found = state_problem(problem.replaced(classes=problem.classes.assign(shortfall_factor=problem.classes["class"].map(factor))))
+        else:
+            found = stated or state_problem(problem)
         feasible(found.model)
         model, solution = best_plan(found.model, a, warm, proof, exact=proof == FULL)
         solved[tuple(factor.items())] = found, model, solution
@@ -112,8 +117,8 @@ def decide(problem: Problem, *, warm: Warm | None = None, proof: Effort | None =
     found, model, solution = solved[key]
     lots = model.lots(solution.x).round()
     bought = purchase_table(found.choices, lots)
-    stated = replace(found, problem=problem, model=model)
-    return Decided(**vars(stated), solution=solution, lots=lots, purchases=bought, notes=notes, cut_short=clock.cut_short)
+    decided = replace(found, problem=problem, model=model)
+    return Decided(**vars(decided), solution=solution, lots=lots, purchases=bought, notes=notes, cut_short=clock.cut_short)
 
 
 def _clash(stated: Stated, level: float) -> str:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from capplan.optimize.solver import InfeasibleError
 from capplan.optimize.two_stage import Warm
-from capplan.questions.procurement.decide import Decided, decide
+from capplan.questions.procurement.decide import Decided, Stated, decide
 from capplan.questions.procurement.problem import Problem
 from capplan.questions.procurement.program.agreement_proof import best_plan
 from capplan.questions.procurement.supply.choices import lots_of
@@ -39,15 +39,16 @@ def signed_now(purchases: pd.DataFrame) -> Signed:
     return dict(zip(zip(firm["offer_id"], firm["quarter"], strict=True), firm["lots"].astype(float), strict=True))
 
 
-def keep_decision(problem: Problem, signed: Signed, warm: Warm | None = None) -> Kept:
+def keep_decision(problem: Problem, signed: Signed, warm: Warm | None = None, stated: Stated | None = None) -> Kept:
     r"""Ask what it costs to sign what was decided under other assumptions: later purchases and use adapt, what is signed now does not.
 
     .. math:: r = \frac{\min_{x:\,x_{now} = \bar x}\, z(x) - \min_x z(x)}{\min_x z(x)}
 
     Args:
         warm: What a question like it left: where recourse costs the same, its bases serve again, whatever demand is.
+        stated: As for `decide`.
     """
-    found = decide(problem, warm=warm, proof=None)
+    found = decide(problem, warm=warm, proof=None, stated=stated)
     return Kept(regret_of(found, signed), signed_now(found.purchases), found.solution.warm)
 
 

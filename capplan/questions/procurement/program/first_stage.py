@@ -257,8 +257,10 @@ def decided_already(row: dict[Any, Any], high: float, pin: float | None) -> tupl
 
 def _most_lots(need: np.ndarray, market: Market, choices: Choices) -> np.ndarray:
     """Bound the lots of each choice by what demand can use, its own maximum, and its minimum from below."""
-    table = choices.table
-    rate = market.contracts["machine_usd_per_hour"] / market.contracts["accelerator_count"]
+    table, pools, contracts = choices.table, market.pools, market.contracts
+    anywhere, accelerator = (pools["place"] == "any").to_numpy(), pools["accelerator"].to_numpy()
+    pool_of, owner = contracts["pool"].to_numpy(int), contracts["plan_id"].fillna(contracts["offer_id"]).to_numpy()
+    rate = (contracts["machine_usd_per_hour"] / contracts["accelerator_count"]).to_numpy()
     most = np.zeros(len(table))
     for j, row in enumerate(records(table)):
         if row["kind"] == DEPARTURE:
@@ -266,14 +268,11 @@ def _most_lots(need: np.ndarray, market: Market, choices: Choices) -> np.ndarray
             continue
         if row["role"] == "dollars":
             plan = row["plan_id"] if stated(row["plan_id"]) else row["offer_id"]
-            mine = market.contracts["plan_id"].fillna(market.contracts["offer_id"]) == plan
-            usd = (need[market.contracts["pool"][mine].to_numpy(int)] * rate[mine]).sum()
-            useful = usd / row["lot_usd_per_hour"]
+            mine = owner == plan
+            useful = np.nansum(need[pool_of[mine]] * rate[mine]) / row["lot_usd_per_hour"]
         else:
-            pool = market.pools.loc[row["pool"]]
-            useful = need[row["pool"]]
-            if pool["place"] == "any":
-                useful = need[(market.pools["accelerator"] == pool["accelerator"]).to_numpy()].sum()
+            pool = row["pool"]
+            useful = need[accelerator == accelerator[pool]].sum() if anywhere[pool] else need[pool]
             useful /= row["lot_accelerators"]
         cap = np.inf if np.isnan(row["maximum_lots"]) else row["maximum_lots"]
         if row["minimum_lots"] > cap:
