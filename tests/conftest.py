@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -37,6 +38,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Delete the shared answers."""
     if FOLDER in config.stash:
         shutil.rmtree(config.stash[FOLDER], ignore_errors=True)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end, in any form of output, how many tests were not run, and for lack of what: a run that skips proves so much less."""
+    reasons = Counter(str(report.longrepr[-1]).removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", []))
+    if reasons:
+        terminalreporter.section(f"NOT CHECKED: {reasons.total()} tests were skipped", red=True, bold=True)
+        for reason, count in reasons.most_common():
+            terminalreporter.line(f"{count:4} {reason}")
 
 
 @pytest.fixture

@@ -180,7 +180,10 @@ def _map_section(points: pd.DataFrame, moved: pd.DataFrame, currency: str) -> li
     x, y = moved["assumption"].iloc[0], moved["assumption"].iloc[1]
     stepped = points.assign(x=steps_of(points[x]), y=steps_of(points[y])).groupby(["x", "y"], observed=True)
     table = stepped.agg(cost=(COST, "mean"), name=("decision", lambda names: names.value_counts().index[0])).reset_index()
-    table = table.assign(x=table["x"].map(_setting), y=table["y"].map(_setting))
+    for name in "xy":
+        # a sample leaves some pairs out, and the first row may lack any
+        order = dict.fromkeys(map(_setting, table[name].sort_values()))
+        table[name] = pd.Categorical(table[name].map(_setting), categories=list(order))
     chart = charts.heat_map(
         table,
         across=charts.Axis(x.replace("_", " ").capitalize(), "", "x"),

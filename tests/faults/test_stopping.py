@@ -44,6 +44,14 @@ WAYS = {
     psutil.Process.children = gone
     time.sleep(600)
 """,
+    "asked twice at once": """    import os, signal
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGINT, signal.SIGTERM})
+    number = signal.sigwait({signal.SIGHUP, signal.SIGINT, signal.SIGTERM})
+    for each in (number, signal.SIGTERM):
+        os.kill(os.getpid(), each)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number, signal.SIGTERM})
+    time.sleep(600)
+""",
     "failing on its way out": "    try:\n        time.sleep(600)\n    finally:\n        raise RuntimeError('a kernel died')\n",
 }
 

@@ -204,6 +204,13 @@ def test_two_pictures_in_one_page_share_no_identifier() -> None:
     assert set(re.findall(r"url\(#([^)]+)\)", svg)) <= set(re.findall(r'\bid="([^"]+)"', svg))
 
 
+def test_a_heat_map_with_holes_has_its_rows_in_the_order_of_their_categories():
+    data = pd.DataFrame([("a", "low", 1.0), ("a", "high", 3.0), ("b", "mean", 2.0), ("b", "high", 4.0)], columns=["x", "y", "v"])
+    data["y"] = pd.Categorical(data["y"], categories=["low", "mean", "high", "none"])
+    drawn = charts.heat_map(data, across=charts.Axis("", "", "x"), down=charts.Axis("", "", "y"), title="t", axis=charts.Axis("v", "", "v"))
+    assert [text for text in texts(drawn.svg) if text in set(data["y"].cat.categories)] == ["low", "mean", "high"]
+
+
 def test_same_input_gives_same_bytes() -> None:
     assert repr({"fan": fan()}) == repr({"fan": fan()})
     assert fan().svg == fan().svg

@@ -104,6 +104,12 @@ def _month_step(first: pd.Timestamp, last: pd.Timestamp) -> int:
     return 1 if quarters <= 4 else 3 if quarters <= 14 else 6 if quarters <= 28 else 12
 
 
+def _each_once(names: pd.Series) -> list[str]:
+    """Return each name once: in the order of the categories, or else in which they come."""
+    there = list(dict.fromkeys(names))
+    return [name for name in names.cat.categories if name in there] if isinstance(names.dtype, pd.CategoricalDtype) else there
+
+
 @theme.in_currency
 def heat_map(
     data: pd.DataFrame,
@@ -118,8 +124,8 @@ def heat_map(
     """Show one number for every pair: darker is more, and the number stands in its cell.
 
     Args:
-        data: The columns of `across` and `down` (names, in the order they come) and of the number; where there is a column `name`, its
-            names give the colour instead of the number, and stand above it: what is best there.
+        data: The columns of `across` and `down` (names, in the order of their categories, or else as they come) and of the number; where
+            there is a column `name`, its names give the colour instead of the number, and stand above it: what is best there.
         middle: Value at which the colour turns (break-even); without it one hue runs from light to dark.
 
     Raises:
@@ -132,8 +138,9 @@ def heat_map(
         row = table[twice].iloc[0]
         raise ChartError(f"heat map: the pair {row['x']!r}, {row['y']!r} comes twice")
     wide = max(6, int(600 / table["x"].nunique() / 6.5))
-    names = [theme.lines(theme.display_name(name), wide) for name in dict.fromkeys(table["x"])]
-    rows = [theme.lines(theme.display_name(name)) for name in dict.fromkeys(table["y"])]
+    names = [theme.lines(theme.display_name(name), wide) for name in _each_once(table["x"])]
+    rows = [theme.lines(theme.display_name(name)) for name in _each_once(table["y"])]
+    table[["x", "y"]] = table[["x", "y"]].astype(object)
     scale, depth = _shades(table["value"], middle)
     table = table.assign(
         x=table["x"].map(lambda name: theme.lines(theme.display_name(name), wide)),

@@ -61,7 +61,8 @@ def stoppable(say: Callable[[str], None]) -> Iterator[None]:
 
     def stop(number: int, _: Any) -> None:
         for each in SIGNALS:
-            signal.signal(each, signal.SIG_IGN)
+            # not SIG_IGN: of one that came at the same moment the interpreter would complain, with a trace
+            signal.signal(each, lambda *_: None)
         # What a kernel was still to answer is not waited for any more, and Python would say so after the last word.
         warnings.simplefilter("ignore", RuntimeWarning)
         asked.append(Stopped(number))
