@@ -148,11 +148,16 @@ class BasisStore:
         self.free = np.concatenate([np.arange(have, len(self.inverse))[::-1], self.free[:free], np.zeros(have - free, dtype=np.int64)])
         self.counter[1] = free + len(self.inverse) - have
 
-    def values(self, number: int, b: Array) -> Array:
-        """Return the basic variables of points that share a basis, (N, m)."""
-        # the slot first: making room for it replaces the inverses
-        slot = self._slots(np.array([number]))[0]
-        return b @ self.inverse[slot]
+    def values(self, basis: Array, b: Array) -> Array:
+        """Return the basic variables of points at their bases, (N, m)."""
+        result, order = np.zeros_like(b), np.argsort(basis, kind="stable")
+        first = np.concatenate([[0], np.flatnonzero(np.diff(basis[order])) + 1, [len(order)]])
+        # the slots first: making room for them replaces the inverses
+        slots = self._slots(basis[order[first[:-1]]]) if len(order) else ()
+        for slot, begin, end in zip(slots, first, first[1:], strict=False):
+            own = order[begin:end]
+            result[own] = b[own] @ self.inverse[slot]
+        return result
 
     def row_of_inverse(self, number: int, row: int) -> Array:
         """Return one row of the inverse of a basis, (m,)."""

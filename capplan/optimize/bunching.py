@@ -134,21 +134,13 @@ class RecourseLibrary:
 
     def decisions(self, rhs: Array, basis: Array) -> sparse.csr_matrix:
         """Return the optimal recourse of each point, (N, r) sparse."""
-        b = self.standard(rhs)
-        r = len(self.column_scale)
-        order = np.argsort(basis, kind="stable")
-        row, column, value = [np.zeros(0, dtype=int)], [np.zeros(0, dtype=int)], [np.zeros(0)]
-        for group in np.split(order, np.flatnonzero(np.diff(basis[order])) + 1):
-            if not len(group):
-                continue
-            k = int(basis[group[0]])
-            own = np.flatnonzero(self.bases.columns[k] < r)
-            chosen = self.bases.columns[k][own]
-            amount = np.maximum(self.bases.values(k, b[group])[:, own], 0.0) * self.column_scale[chosen]
-            row.append(np.repeat(group, len(own)))
-            column.append(np.tile(chosen, len(group)))
-            value.append(amount.ravel())
-        result = sparse.csr_matrix((np.concatenate(value), (np.concatenate(row), np.concatenate(column))), shape=(len(b), r))
+        columns = self.bases.columns[basis]
+        taken = columns < len(self.column_scale)
+        chosen = columns[taken]
+        amount = np.maximum(self.bases.values(basis, self.standard(rhs))[taken], 0.0) * self.column_scale[chosen]
+        ends = np.concatenate([[0], np.cumsum(taken.sum(axis=1))])
+        result = sparse.csr_matrix((amount, chosen, ends), shape=(len(rhs), len(self.column_scale)))
+        result.sort_indices()
         result.eliminate_zeros()
         return result
 

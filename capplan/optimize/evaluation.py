@@ -1,6 +1,7 @@
 """Exact value and cuts of a first stage over all recourse points."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ from scipy import sparse
 
 from capplan.optimize.bunching import Bunched
 from capplan.optimize.lattice import Lattice
-from capplan.optimize.program import TwoStage, cost_states, right_hand_sides, risk_weights, shifts
+from capplan.optimize.program import TwoStage, Use, cost_states, right_hand_sides, risk_weights, shifts
 from capplan.optimize.separable import SeparableRecourse
 
 Array = np.ndarray
@@ -56,12 +57,16 @@ class Evaluator:
         self.lattice = lattice
         self.basis: Array | None = None
         self.reference: Array | None = None
+        #: Where the points rest, with the first stage; duals of the points at some bases.
+        self._rested: tuple[Array, Bunched] | None = None
+        self._priced: tuple[Array, Array] | None = None
 
     def rest(self, x: Array) -> Bunched:
-        """Bring every point to its optimal basis at x."""
-        found = self._rest(shifts(self.problem, x))
-        self.basis = found.basis
-        return found
+        """Bring every point to its optimal basis at x; where they rest there already, they stay."""
+        if self._rested is None or self._rested[1].basis is not self.basis or not np.array_equal(self._rested[0], x):
+            found = self._rest(shifts(self.problem, x))
+            self.basis, self._rested = found.basis, (x.copy(), found)
+        return self._rested[1]
 
     def _rest(self, shift: Array) -> Bunched:
         """Return every point's optimal basis where the first stage shifts right-hand sides by so much, (G, m)."""
@@ -78,19 +83,31 @@ class Evaluator:
         problem = self.problem
         shift = shifts(problem, x)
         basis, ray = self.rest(x)
-        cost = np.zeros(len(basis))
-        for part in _chunks(len(basis)):
-            cost[part] = self.library.costs(problem.h[part] - shift[problem.technology[part]], basis[part])
-        by_scenario = np.bincount(problem.scenario, weights=problem.weight * cost, minlength=len(problem.probability))
+        by_scenario = self._by_scenario(shift, basis)
         tail = risk_weights(by_scenario, problem.probability, 1.0, self.tail_share)
-        mean, worst = self._cuts(basis, [problem.probability, tail])
-        reference = None if self.reference is None else self._cuts(basis, [self.reference])[0]
+        weights = [problem.probability, tail] if self.reference is None else [problem.probability, tail, self.reference]
+        mean, worst, *others = self._cuts(basis, weights)
+        reference = others[0] if others else None
         infeasible = np.flatnonzero(ray >= 0)
         by_scenario[problem.scenario[infeasible]] = np.inf
         rays = self._rays(x, ray, infeasible)
         if self.lattice is None or len(infeasible):
             return Evaluated(by_scenario, mean, worst, reference, rays, [], np.zeros(2))
         return Evaluated(by_scenario, mean, worst, reference, rays, *self._chords(self.lattice, shift, mean, reference))
+
+    def costs(self, x: Array) -> Array:
+        """Return the exact recourse cost of x by scenario, (S,); infinite where a point of it has no feasible recourse."""
+        basis, ray = self.rest(x)
+        by_scenario = self._by_scenario(shifts(self.problem, x), basis)
+        by_scenario[self.problem.scenario[ray >= 0]] = np.inf
+        return by_scenario
+
+    def _by_scenario(self, shift: Array, basis: Array) -> Array:
+        """Sum the cost of points at their bases by scenario, (S,)."""
+        problem, cost = self.problem, np.zeros(len(basis))
+        for part in _chunks(len(basis)):
+            cost[part] = np.einsum("ij,ij->i", problem.h[part] - shift[problem.technology[part]], self._duals(basis, part))
+        return np.bincount(problem.scenario, weights=problem.weight * cost, minlength=len(problem.probability))
 
     def planes(self, shift: Array) -> tuple[Cut, Cut | None] | None:
         """Return the cuts of mean and reference where right-hand sides are shifted by (G, m); None where a point is infeasible."""
@@ -101,13 +118,21 @@ class Evaluator:
         cuts = self._cuts(found.basis, weights)
         return cuts[0], cuts[1] if len(cuts) > 1 else None
 
+    def _duals(self, basis: Array, part: Array) -> Array:
+        """Return the duals of some points at their bases; those of few points are laid out once for cost and cuts."""
+        if len(part) < len(basis):
+            return self.library.duals(basis[part])
+        if self._priced is None or self._priced[0] is not basis:
+            self._priced = basis, self.library.duals(basis)
+        return self._priced[1]
+
     def _cuts(self, basis: Array, scenario_weights: list[Array]) -> list[Cut]:
         """Sum the points' duals by technology under each set of scenario weights."""
         problem = self.problem
         groups, m = len(problem.T), problem.W.shape[0]
         cuts = [Cut(np.zeros((groups, len(self.library.parts))), np.zeros((groups, m))) for _ in scenario_weights]
         for part in _chunks(len(basis)):
-            duals = self.library.duals(basis[part])
+            duals = self._duals(basis, part)
             value = self.library.by_part(duals * problem.h[part])
             for cut, weights in zip(cuts, scenario_weights, strict=True):
                 weight = weights[problem.scenario[part]] * problem.weight[part]
@@ -155,9 +180,15 @@ class Evaluator:
 
     def decisions(self, x: Array) -> sparse.csr_matrix:
         """Return the optimal recourse of every point at x, (P, r) sparse."""
-        problem = self.problem
-        basis, _ = self.rest(x)
-        parts = [self.library.decisions(right_hand_sides(problem, x, part), basis[part]) for part in _chunks(len(basis))]
+        return self.use(x)()
+
+    def use(self, x: Array) -> Use:
+        """Bring every point to its optimal basis at x; return what lays out the recourse there, also when they rest elsewhere again."""
+        return partial(self._laid_out, x, self.rest(x).basis)
+
+    def _laid_out(self, x: Array, basis: Array) -> sparse.csr_matrix:
+        """Return the recourse of every point at its basis, (P, r) sparse."""
+        parts = [self.library.decisions(right_hand_sides(self.problem, x, part), basis[part]) for part in _chunks(len(basis))]
         return sparse.csr_matrix(sparse.vstack(parts))
 
 

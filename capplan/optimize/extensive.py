@@ -90,10 +90,10 @@ def solve_extensive(problem: TwoStage, risk_weight: float, tail_share: float, ga
     solved = _whole(model, relaxed, gap_share, start, np.zeros(len(problem.c))) if model.integer.any() else relaxed
     n, r, points = len(problem.c), len(problem.q), len(problem.technology)
     x = solved.x[:n]
-    recourse = solved.x[n : n + points * r].reshape(points, r)
-    cost = scenario_costs(problem, point_costs(problem, sparse.csr_matrix(recourse)))
+    decisions = sparse.csr_matrix(solved.x[n : n + points * r].reshape(points, r))
+    cost = scenario_costs(problem, point_costs(problem, decisions))
     upper = float(problem.c @ x) + blended_cost(cost, problem.probability, risk_weight, tail_share)
-    return Solution(x, min(solved.bound, upper), upper, cost, solved.status, sparse.csr_matrix(recourse), _marginals(problem, relaxed))
+    return Solution(x, min(solved.bound, upper), upper, cost, solved.status, lambda: decisions, _marginals(problem, relaxed))
 
 
 def _whole(model: Arrays, relaxed: Solved, gap_share: float, start: Array | None, nothing: Array) -> Solved:

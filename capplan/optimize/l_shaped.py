@@ -16,6 +16,7 @@ from capplan.optimize.program import (
     Marginals,
     Solution,
     TwoStage,
+    Use,
     blended_cost,
     cost_states,
     expected_excess,
@@ -148,9 +149,10 @@ class LShaped:
             self.upper = float(self.problem.c @ self.x) + blended_cost(
                 self.cost, self.problem.probability, self.risk_weight, self.tail_share
             )
-            recourse = self.coupled.decisions(self.x, joint)
+            mixed = self.coupled.decisions(self.x, joint)
+            use: Use = lambda: mixed  # noqa: E731
         else:
-            recourse = self.evaluator.decisions(self.x)
+            use = self.evaluator.use(self.x)
         if np.isinf(self.upper) and time_is_up():
             raise OutOfTimeError(TOO_SOON)
         if np.isinf(self.upper):
@@ -168,7 +170,7 @@ class LShaped:
             self.evaluator.reference,
             self.x,
         )
-        return Solution(self.x, min(self.lower, self.upper), self.upper, self.cost, status, recourse, marginals, "l_shaped", left)
+        return Solution(self.x, min(self.lower, self.upper), self.upper, self.cost, status, use, marginals, "l_shaped", left)
 
     def _check_limits(self, broken: Array) -> None:
         """Raise where the least that a broken expected row can use is above its limit, whatever it costs."""
@@ -336,9 +338,7 @@ class LShaped:
         """Let the master propose, evaluate, cut, until the bounds meet.
 
         The master looks only for first stages that would beat the best one, and stops where it knows that none does by more than the gap,
-        or after some nodes
-        for closer cuts. Its precision,
-        or its nodes, are raised only where they, and not the cuts, hold back the bounds.
+        or after some nodes for closer cuts. Its precision, or its nodes, rise only where they, and not the cuts, hold back the bounds.
         """
         precision, nodes, seen = PRECISION_SHARE * self.gap_share, FIRST_NODES, set()
         for _ in range(WHOLE_ITERATIONS):

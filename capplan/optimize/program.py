@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from capplan.errors import SolveError
 
 Array = np.ndarray
 PROBABILITY_TOLERANCE = 1e-6
+#: Lays out the recourse decisions of each point, (P, r) sparse, when they are asked for.
+Use = Callable[[], sparse.csr_matrix]
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class Solution:
         lower, upper: Proven: lower <= optimum <= upper; upper is the exact objective of x.
         cost_by_scenario (S,): Recourse cost of each scenario at x, without c x.
         status: "optimal", "gap" (proven within the wanted gap) or "limit" (stopped before; the gap says how far it is proven).
-        recourse ((P, r) sparse): Recourse decisions of each point at x, which together satisfy the expected rows.
+        use: Lays out `recourse`, which most solves are not asked for.
         marginals: Duals and reduced costs of the linear relaxation.
         method: "extensive" or "l_shaped".
         warm: What a re-solve of a changed program can start from; opaque.
@@ -107,10 +110,15 @@ class Solution:
     upper: float
     cost_by_scenario: Array
     status: str
-    recourse: sparse.csr_matrix
+    use: Use
     marginals: Marginals
     method: str = "extensive"
     warm: Any = None
+
+    @cached_property
+    def recourse(self) -> sparse.csr_matrix:
+        """Recourse decisions of each point at x, (P, r) sparse, which together satisfy the expected rows."""
+        return self.use()
 
     @property
     def gap_share(self) -> float:

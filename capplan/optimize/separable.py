@@ -86,14 +86,15 @@ class SeparableRecourse:
 
     def decisions(self, rhs: Array, basis: Array) -> sparse.csr_matrix:
         """Return the optimal recourse of each point, (N, r) sparse."""
-        result = sparse.csr_matrix((len(rhs), self.columns))
+        row, column, value = [np.zeros(0, dtype=int)], [np.zeros(0, dtype=int)], [np.zeros(0)]
         for k, (rows, columns) in enumerate(self.parts):
-            place = sparse.csr_matrix((np.ones(len(columns)), (np.arange(len(columns)), columns)), shape=(len(columns), self.columns))
             for s, own in self._with_state(basis[:, k]):
-                amount = self.libraries[s][k].decisions(rhs[np.ix_(own, rows)], basis[own, k] // self.states)
-                take = sparse.csr_matrix((np.ones(len(own)), (own, np.arange(len(own)))), shape=(len(rhs), len(own)))
-                result = result + take @ amount @ place
-        return sparse.csr_matrix(result)
+                amount = self.libraries[s][k].decisions(rhs[np.ix_(own, rows)], basis[own, k] // self.states).tocoo()
+                row.append(own[amount.row])
+                column.append(columns[amount.col])
+                value.append(amount.data)
+        place = np.concatenate(row), np.concatenate(column)
+        return sparse.csr_matrix((np.concatenate(value), place), shape=(len(rhs), self.columns))
 
     def _by_state(self, technology: Array) -> list[tuple[int, Array]]:
         """Group points by the cost state of their technology."""

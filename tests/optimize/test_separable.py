@@ -172,7 +172,7 @@ def test_inverses_that_were_let_go_are_made_anew_also_where_that_needs_room():
     b = np.arange(1.0, 6.0)[None]
     for number, columns in zip(numbers, chosen, strict=True):
         inverse = np.linalg.inv(matrix[:, columns])
-        assert store.values(number, b)[0] == pytest.approx(inverse @ b[0])
+        assert store.values(np.full(len(b), number), b)[0] == pytest.approx(inverse @ b[0])
     store._empty()
     for number, columns in zip(numbers, chosen, strict=True):
         assert store.row_of_inverse(number, 2) == pytest.approx(np.linalg.inv(matrix[:, columns])[2])

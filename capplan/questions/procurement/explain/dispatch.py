@@ -72,7 +72,7 @@ class Court:
         """Return a first stage with what it leaves unspent paid, its recourse cost by scenario, (S,), and its recourse, (P, r)."""
         model = self.model
         x = model.settled(x, np.zeros(len(model.years))) if model.years else x
-        cost, decisions = self.free.evaluate(x).cost_by_scenario, self.free.decisions(x)
+        cost, decisions = self.free.costs(x), self.free.decisions(x)
         if (model.years or model.soft.any()) and np.isfinite(cost).all():
             with contextlib.suppress(SolveError):  # short of digits
                 if written_out(self.free.problem):

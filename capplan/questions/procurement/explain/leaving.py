@@ -34,7 +34,7 @@ def departure_table(choices: Choices, model: Model, solution: Solution, evaluato
         return pd.DataFrame(columns=COLUMNS)
 
     def cost(x: np.ndarray) -> float:
-        paths = evaluator.evaluate(x).cost_by_scenario
+        paths = evaluator.costs(x)
         return risk_weighted(x, paths, model.program, a)
 
     plan, rows = cost(solution.x), []

@@ -78,7 +78,7 @@ def judge_on_fresh_paths(
     own, new = split_paths(stated, fresh)
     evaluator = Evaluator(some_paths(stated.model.program, new), a.tail_share, recourse_of(stated.model.program))
     seen = _objective(some_paths(stated.model.program, own), x, a)
-    cost, probability = evaluator.evaluate(x).cost_by_scenario, evaluator.problem.probability
+    cost, probability = evaluator.costs(x), evaluator.problem.probability
     first = float(stated.model.program.c @ x)
     mean = first + blended_cost(cost, probability, a.risk_weight, a.tail_share)
     terms = risk_terms(cost, probability, a)
@@ -189,7 +189,7 @@ def first_stage_of(stated: Stated, purchases: pd.DataFrame) -> np.ndarray:
 
 def _objective(program: TwoStage, x: np.ndarray, a: HindsightAssumptions) -> float:
     """Return the risk-weighted cost of a first stage."""
-    cost = Evaluator(program, a.tail_share, recourse_of(program)).evaluate(x).cost_by_scenario
+    cost = Evaluator(program, a.tail_share, recourse_of(program)).costs(x)
     return float(program.c @ x) + blended_cost(cost, program.probability, a.risk_weight, a.tail_share)
 
 

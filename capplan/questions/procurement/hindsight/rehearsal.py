@@ -127,7 +127,7 @@ class Rehearsal:
         nothing = self.stated.model.first_stage(np.maximum(self.program.lower[self.stated.model.position], 0.0))
         judge = Evaluator(self.program, self.a.tail_share, recourse_of(self.program))
         free = uncapped(self.program, self.stated.recourse, self.stated.work)
-        rented = Evaluator(free, self.a.tail_share, recourse_of(free)).evaluate(nothing).cost_by_scenario
+        rented = Evaluator(free, self.a.tail_share, recourse_of(free)).costs(nothing)
         rows = []
         for path in self.new.tolist():
             known = self._solve(some_paths(self.program, np.array([path])))
@@ -140,7 +140,7 @@ class Rehearsal:
                 "clairvoyant": known.x,
             }
             for policy, x in found.items():
-                cost = float(self.program.c @ x) + float(judge.evaluate(x).cost_by_scenario[path])
+                cost = float(self.program.c @ x) + float(judge.costs(x)[path])
                 rows.append((self.stated.work.paths["demand_path"].iloc[path], policy, cost))
             rows.append((self.stated.work.paths["demand_path"].iloc[path], "all_on_demand", float(self.program.c @ nothing + rented[path])))
         return self._answer(pd.DataFrame(rows, columns=["path", "policy", "realised_usd"]))

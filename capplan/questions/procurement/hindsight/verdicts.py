@@ -121,7 +121,7 @@ def _differences(
 
     def terms(lots: np.ndarray, evaluator: Evaluator) -> np.ndarray:
         x, part = stated.model.first_stage(lots), evaluator.problem
-        cost = evaluator.evaluate(x).cost_by_scenario
+        cost = evaluator.costs(x)
         # paths of unequal probability count as often as they are likely
         return (float(part.c @ x) + risk_terms(cost, part.probability, a)) * part.probability * len(cost)
 

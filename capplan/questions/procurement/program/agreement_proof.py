@@ -285,7 +285,9 @@ def _better(
     upper = float(whole.c @ x) + blended_cost(cost, whole.probability, a.risk_weight, a.tail_share)
     if upper >= best[1].upper or (expected_excess(whole, x, found.recourse) > 0).any():
         return best
-    return model.counting(rented(model, found.recourse)), replace(best[1], x=x, upper=upper, cost_by_scenario=cost, recourse=found.recourse)
+    return model.counting(rented(model, found.recourse)), replace(
+        best[1], x=x, upper=upper, cost_by_scenario=cost, use=lambda: found.recourse
+    )
 
 
 def rented(model: Model, decisions: sparse.csr_matrix) -> np.ndarray:

@@ -107,7 +107,14 @@ def _ration_after(
     gap = (upper - free.lower) / max(abs(upper), TOLERANCE)
     status = "gap" if gap <= gap_share else "limit"
     return replace(
-        free, x=x, lower=min(free.lower, upper), upper=upper, cost_by_scenario=cost, status=status, recourse=decisions, marginals=marginals
+        free,
+        x=x,
+        lower=min(free.lower, upper),
+        upper=upper,
+        cost_by_scenario=cost,
+        status=status,
+        use=lambda: decisions,
+        marginals=marginals,
     )
 
 
