@@ -2,22 +2,30 @@
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
+from contextvars import ContextVar
+from dataclasses import dataclass
 from queue import Empty, Queue
 from threading import Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from capplan.errors import CapplanError
 
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
+Given = TypeVar("Given")
 #: A scheduler that is there answers in much less, and its first worker is there in three times as long.
 ANSWER_SECONDS = 10.0
 #: Who logs, with traces of their code, that a cluster is gone: it is said once, as an error.
 TALKATIVE = ("distributed", "distributed.client", "tornado.application")
+#: Sets of pieces that stay on a cluster at once.
+KEPT = 2
+#: What Dask says where the worker that keeps a piece is gone.
+LOST = ("Unable to contact Actor", "Worker holding Actor was lost")
 
 
 @contextlib.contextmanager
@@ -57,12 +65,14 @@ def workers(address: str | None, cores: int = -1) -> Iterator[None]:
             f"workers: no Dask scheduler answers at {address[:80]} ({type(error).__name__}); give an address like tcp://host:8786, or leave"
             " workers empty"
         ) from error
+    entered = _cluster.set(_Cluster(client, []))
     try:
         with _quiet(), joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=3 * ANSWER_SECONDS):
             yield
     except TimeoutError as error:
         raise CapplanError(f"workers: the Dask scheduler at {address} has no worker; start some, or leave workers empty") from error
     finally:
+        _cluster.reset(entered)
         with _quiet():
             client.close()
 
@@ -135,6 +145,102 @@ def spread_as_done(work: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> 
 
     with _there_to_the_end():
         yield from joblib.Parallel(return_as="generator_unordered")(joblib.delayed(work)(piece) for piece in pieces)
+
+
+class Held:
+    """Pieces that lie with the workers of a cluster and are changed there by one call after another.
+
+    Where a worker dies, all pieces are laid out anew, as they were at first, with the workers that are left.
+    """
+
+    def __init__(self, client: Any, cut: Callable[[int], list[Any]]) -> None:
+        client.wait_for_workers(1, timeout=3 * ANSWER_SECONDS)
+        self._client, self._cut = client, cut
+        self.count = len(self._places())  #: How many pieces there are.
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Send each piece to a worker."""
+        # a keeper finds its way through the client that is current when it is first seen
+        with self._client.as_current():
+            sent = [
+                self._client.submit(_Keeper, piece, actor=True, pure=False, workers=[place], allow_other_workers=True)
+                for piece, place in zip(self._cut(self.count), itertools.cycle(self._places()), strict=False)
+            ]
+            self._keepers = [self._there(one) for one in sent]
+
+    def each(self, work: Callable[[Any, Given], Answer], given: Iterable[Given]) -> list[Answer]:
+        """Do a piece of work on every piece, with what is given for it; answers keep the order of the pieces.
+
+        Raises:
+            CapplanError: If no worker is left, or one after another dies.
+        """
+        given = list(given)
+        for _ in range(self.count + 1):
+            try:
+                with self._client.as_current():
+                    return [self._there(one) for one in [keeper.do(work, more) for keeper, more in zip(self._keepers, given, strict=True)]]
+            except (OSError, RuntimeError) as error:
+                if not any(words in str(error) for words in LOST):
+                    raise
+                self._lay_out()
+        raise CapplanError("workers of the Dask cluster end one after another, most often for lack of memory; start more of them")
+
+    def _there(self, asked: Any) -> Any:
+        """Return what was asked for, as long as there is a worker to answer."""
+        while True:
+            with _there_to_the_end():
+                try:
+                    return asked.result(timeout=ANSWER_SECONDS)
+                except TimeoutError:
+                    self._places()
+
+    def _places(self) -> list[str]:
+        """Return the addresses of the workers there are."""
+        places = sorted(self._client.ncores())
+        if not places:
+            raise CapplanError("the Dask cluster has no worker left; start some, or leave workers empty")
+        return places
+
+
+@dataclass
+class _Cluster:
+    """What the surrounding `workers` block names, and the pieces that lie there."""
+
+    client: Any
+    held: list[tuple[tuple[object, ...], Held]]
+
+
+#: None on this machine.
+_cluster: ContextVar[_Cluster | None] = ContextVar("cluster", default=None)
+
+
+class _Keeper:
+    """Keeps a piece where it is worked on."""
+
+    def __init__(self, piece: Any) -> None:
+        self.piece = piece
+
+    def do(self, work: Callable[[Any, Any], Any], given: Any) -> Any:
+        """Return what comes of a piece of work."""
+        return work(self.piece, given)
+
+
+def held_by_workers(cut: Callable[[int], list[Any]], of: tuple[object, ...]) -> Held | None:
+    """Lay pieces out on the cluster of the surrounding `workers` block; None where it names none.
+
+    Args:
+        cut: Makes as many pieces as there are workers.
+        of: What they are cut from: pieces of the very same objects that lie there already are not sent again.
+    """
+    cluster = _cluster.get()
+    if cluster is None:
+        return None
+    for known, held in cluster.held:
+        if all(one is other for one, other in zip(known, of, strict=True)):
+            return held
+    cluster.held = [(of, Held(cluster.client, cut)), *cluster.held[: KEPT - 1]]
+    return cluster.held[0][1]
 
 
 @contextlib.contextmanager

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
+import subprocess
+import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -105,3 +108,28 @@ def hourly(days: int = 3, start: str = "2026-01-01", workload: str = "chat", val
 CONTRACTS = "commitment_id,sku,region,term,machines,usd_per_hour,start,end\nc1,test.8x,us,reserved_1y,4,20,2026-01-01,2026-12-31\n"
 SKUS = "sku,provider,accelerator,accelerator_count,source_id\ntest.8x,aws,H100,8,s1\n"
 SOURCES = "source_id,title,where_found,retrieved_on\ns1,A price list,written for this test,2026-01-01\n"
+
+
+def _started(*words: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", *words, "--no-dashboard"], cwd=ROOT, stderr=subprocess.DEVNULL)
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[tuple[list[subprocess.Popen[bytes]], str]]:
+    """A Dask scheduler with two workers, all of them processes; and its address."""
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (capplan[dask])")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    place = ("--host", address.rpartition(":")[0], "--port", address.rpartition(":")[2])
+    running = [_started("distributed.cli.dask_scheduler", *place)]
+    worker = ("distributed.cli.dask_worker", address, "--no-nanny", "--nthreads", "1", "--local-directory", str(tmp_path / "workers"))
+    running += [_started(*worker) for _ in range(2)]
+    try:
+        with distributed.Client(address, timeout=120) as client:
+            client.wait_for_workers(2, timeout=120)
+        yield running, address
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()

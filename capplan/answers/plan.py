@@ -1,6 +1,7 @@
 """The chain: a book and a scenario become a plan; a few lines, no arithmetic."""
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -70,6 +71,7 @@ from capplan.questions.procurement import (
 )
 from capplan.questions.procurement.problem import BOOK_TABLES
 from capplan.units import quarter_range
+from capplan.workers import workers
 
 Progress = Callable[[str], None]
 #: Tables that decide the forecast.
@@ -205,7 +207,9 @@ def purchases_of(book: Book, scenario: Scenario) -> Purchases:
     """Decide what to buy, and explain it."""
 
     def compute() -> Purchases:
-        return plan_purchases(problem_of(book, scenario), tell=partial(_leave, book), fresh=_fresh(book, scenario))
+        problem, fresh = problem_of(book, scenario), _fresh(book, scenario)
+        with workers(scenario.workers) if scenario.workers else nullcontext():
+            return plan_purchases(problem, tell=partial(_leave, book), fresh=fresh)
 
     return remembered(_decided_by(book, scenario), book, PURCHASE_TABLES, scenario.section(ProcurementAssumptions), compute)
 

@@ -18,9 +18,10 @@ Answer = TypeVar("Answer")
 
 def book_currency(book: Book, scenario: Scenario) -> Currency:
     """Return the book's currency with its rates of the day of the plan, of each planned quarter, and of each month up to its end."""
-    name, fx = scenario.currency, book.get("fx")
+    name = scenario.currency
     if name == "USD":
         return DOLLARS
+    fx = book.get("fx")
     first = pd.Timestamp(scenario.as_of).replace(day=1)
     quarters = quarter_range(scenario.first_quarter or "", scenario.horizon_quarters)
     months = pd.Series(pd.date_range(first, months_of(quarters[-1])[-1], freq="MS"))

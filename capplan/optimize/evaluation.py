@@ -9,11 +9,11 @@ from scipy import sparse
 
 from capplan.optimize.bunching import Bunched
 from capplan.optimize.lattice import Lattice
+from capplan.optimize.path_groups import FEWEST_POINTS, PathGroups, chunks, groups_of, rest_points
 from capplan.optimize.program import TwoStage, Use, cost_states, right_hand_sides, risk_weights, shifts
 from capplan.optimize.separable import SeparableRecourse
 
 Array = np.ndarray
-CHUNK = 65536
 
 
 class Cut(NamedTuple):
@@ -60,23 +60,23 @@ class Evaluator:
         #: Where the points rest, with the first stage; duals of the points at some bases.
         self._rested: tuple[Array, Bunched] | None = None
         self._priced: tuple[Array, Array] | None = None
+        self._groups: PathGroups | None = None
 
     def rest(self, x: Array) -> Bunched:
         """Bring every point to its optimal basis at x; where they rest there already, they stay."""
         if self._rested is None or self._rested[1].basis is not self.basis or not np.array_equal(self._rested[0], x):
-            found = self._rest(shifts(self.problem, x))
+            found = self._rest(shifts(self.problem, x), stay=True)
             self.basis, self._rested = found.basis, (x.copy(), found)
         return self._rested[1]
 
-    def _rest(self, shift: Array) -> Bunched:
+    def _rest(self, shift: Array, *, stay: bool = False) -> Bunched:
         """Return every point's optimal basis where the first stage shifts right-hand sides by so much, (G, m)."""
-        problem, start = self.problem, self.basis
-        points = len(problem.technology)
-        basis, ray = np.zeros((points, len(self.library.parts)), dtype=int), np.full(points, -1)
-        for part in _chunks(points):
-            rhs = problem.h[part] - shift[problem.technology[part]]
-            basis[part], ray[part] = self.library.evaluate(rhs, problem.technology[part], None if start is None else start[part])
-        return Bunched(basis, ray)
+        problem = self.problem
+        if self._groups is None and len(problem.technology) >= FEWEST_POINTS:
+            self._groups = groups_of(problem)
+        if self._groups is not None:
+            return self._groups.rest(self.library, shift, stay=stay)
+        return rest_points(self.library, problem.technology, problem.h, shift, self.basis)
 
     def evaluate(self, x: Array) -> Evaluated:
         """Return the exact recourse cost of x and the cuts that support it there."""
@@ -105,7 +105,7 @@ class Evaluator:
     def _by_scenario(self, shift: Array, basis: Array) -> Array:
         """Sum the cost of points at their bases by scenario, (S,)."""
         problem, cost = self.problem, np.zeros(len(basis))
-        for part in _chunks(len(basis)):
+        for part in chunks(len(basis)):
             cost[part] = np.einsum("ij,ij->i", problem.h[part] - shift[problem.technology[part]], self._duals(basis, part))
         return np.bincount(problem.scenario, weights=problem.weight * cost, minlength=len(problem.probability))
 
@@ -131,7 +131,7 @@ class Evaluator:
         problem = self.problem
         groups, m = len(problem.T), problem.W.shape[0]
         cuts = [Cut(np.zeros((groups, len(self.library.parts))), np.zeros((groups, m))) for _ in scenario_weights]
-        for part in _chunks(len(basis)):
+        for part in chunks(len(basis)):
             duals = self._duals(basis, part)
             value = self.library.by_part(duals * problem.h[part])
             for cut, weights in zip(cuts, scenario_weights, strict=True):
@@ -188,7 +188,7 @@ class Evaluator:
 
     def _laid_out(self, x: Array, basis: Array) -> sparse.csr_matrix:
         """Return the recourse of every point at its basis, (P, r) sparse."""
-        parts = [self.library.decisions(right_hand_sides(self.problem, x, part), basis[part]) for part in _chunks(len(basis))]
+        parts = [self.library.decisions(right_hand_sides(self.problem, x, part), basis[part]) for part in chunks(len(basis))]
         return sparse.csr_matrix(sparse.vstack(parts))
 
 
@@ -196,11 +196,6 @@ def recourse_of(problem: TwoStage) -> SeparableRecourse:
     """Return an empty store of bases for a program's recourse."""
     costs, state = cost_states(problem)
     return SeparableRecourse(costs, problem.W, problem.recourse_sense, state)
-
-
-def _chunks(points: int) -> list[Array]:
-    """Cut points into pieces that bound the memory of a step."""
-    return [np.arange(at, min(at + CHUNK, points)) for at in range(0, points, CHUNK)]
 
 
 def aggregate(problem: TwoStage, clusters: int) -> TwoStage:

@@ -75,7 +75,7 @@ def test_a_worker_that_outlives_the_folder_of_its_run_computes_for_itself(asked,
 
 def test_threads_compute_an_answer_once_and_the_memory_holds_together(asked, monkeypatch):
     monkeypatch.setattr(store, "KEPT", 3)
-    book, slow = SimpleNamespace(digests={}), threading.Barrier(8)
+    book, slow = SimpleNamespace(digests={}, scenario=SimpleNamespace(currency="USD")), threading.Barrier(8)
 
     def look(number: int) -> list[float]:
         slow.wait()
@@ -97,7 +97,7 @@ def test_threads_compute_an_answer_once_and_the_memory_holds_together(asked, mon
 
 
 def test_a_failure_in_one_thread_leaves_the_next_one_free(asked):
-    book = SimpleNamespace(digests={})
+    book = SimpleNamespace(digests={}, scenario=SimpleNamespace(currency="USD"))
     with pytest.raises(ZeroDivisionError):
         store.remembered("fails", book, (), PricingAssumptions(), lambda: 1 / 0)
     assert store.remembered("fails", book, (), PricingAssumptions(), lambda: 3) == 3

@@ -13,10 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 from capplan import workers as working
+from capplan.answers.plan import purchases_of
 from capplan.book.book import load_book
 from capplan.book.scenario import ClusterAssumptions, DemandAssumptions, Scenario
 from capplan.cli import app
 from capplan.errors import CapplanError, ScenarioError
+from capplan.optimize import evaluation, two_stage
 from capplan.outputs.views.all_questions import show_demand, show_plan
 from capplan.questions.cluster import capacity_curve
 from capplan.questions.demand import fitting, forecast_demand, forecast_series
@@ -55,6 +57,23 @@ def address():
 def test_a_dask_cluster_by_address(address):
     with workers(address):
         assert spread(square, range(20)) == [n * n for n in range(20)]
+
+
+@pytest.mark.slow
+def test_a_plan_whose_recourse_the_workers_hold_is_the_plan_made_here(scheduler, make_book, monkeypatch, cold):
+    book = load_book(make_book("steady", **TABLES))
+    made = {}
+    for name in (None, scheduler[1]):
+        cold()
+        with monkeypatch.context() as there:
+            there.setattr(two_stage, "EXTENSIVE_COLUMNS", 0)
+            if name is not None:
+                there.setattr(evaluation, "FEWEST_POINTS", 1)
+                there.setattr(evaluation, "rest_points", None)
+            made[name] = purchases_of(book, book.scenario_with(workers=name))
+    here, found = made.values()
+    pd.testing.assert_frame_equal(found.purchases, here.purchases)
+    pd.testing.assert_frame_equal(found.costs, here.costs)
 
 
 def test_series_forecasts_are_the_same_on_a_cluster(address):

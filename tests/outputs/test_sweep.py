@@ -6,7 +6,6 @@ import json
 import math
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +21,7 @@ from capplan.sweep import run as sweeping
 from capplan.sweep.page import effects, regret_table, steps_of
 from capplan.sweep.write import FILES
 from capplan.workers import workers
-from tests.conftest import CONTRACTS, ROOT, SKUS, SOURCES
+from tests.conftest import CONTRACTS, SKUS, SOURCES
 
 OFFERS = (
     "offer_id,sku,region,geography,term,usd_per_hour,lead_time_days_p50,discounts,guarantees_capacity,as_of,source_id\n"
@@ -250,34 +249,9 @@ def test_a_cluster_of_two_processes_gives_the_same_when_one_is_killed(book, foun
         pd.testing.assert_frame_equal(getattr(result, name), getattr(found, name), check_exact=True)
 
 
-def started(*words: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", *words, "--no-dashboard"], cwd=ROOT, stderr=subprocess.DEVNULL)
-
-
-@pytest.fixture
-def scheduler(tmp_path):
-    """A scheduler with two workers, all of them processes."""
-    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (capplan[dask])")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    place = ("--host", address.rpartition(":")[0], "--port", address.rpartition(":")[2])
-    running = [started("distributed.cli.dask_scheduler", *place)]
-    worker = ("distributed.cli.dask_worker", address, "--no-nanny", "--nthreads", "1", "--local-directory", str(tmp_path / "workers"))
-    running += [started(*worker) for _ in range(2)]
-    try:
-        with distributed.Client(address, timeout=120) as client:
-            client.wait_for_workers(2, timeout=120)
-        yield running[0], address
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
-
-
 @pytest.mark.slow
 def test_a_scheduler_that_dies_is_said_at_once_and_what_is_done_is_kept(book, scheduler, tmp_path, monkeypatch, capfd):
-    process, address = scheduler
+    (process, *_), address = scheduler
     monkeypatch.setattr(sweeping, "CHUNK", 1)
     whole = sweep_book(book, book.scenario, grid(**VALUES), tmp_path / "whole", say=quiet)
     capfd.readouterr()
