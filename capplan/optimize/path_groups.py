@@ -98,7 +98,7 @@ def rest_group(group: PathGroup, given: tuple[Array, _Told, bool]) -> _Rested:
 class PathGroups:
     """All points of a program, held in groups by the workers of a cluster.
 
-    Each point starts from where it would start here, and costs are perturbed, so that it rests on the basis that would be found here.
+    Costs are perturbed, so that a point rests on the basis that would be found here, but for ties where a capacity is exactly used up.
     Bases are numbered here as they become known, group by group: all that follows from them is computed here.
     """
 

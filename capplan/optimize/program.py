@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -164,6 +164,12 @@ def blended_cost(cost: Array, probability: Array, risk_weight: float, tail_share
         3.25
     """
     return float(risk_weights(cost, probability, risk_weight, tail_share) @ cost)
+
+
+def held_between(problem: TwoStage, lower: Array, upper: Array) -> TwoStage:
+    """Return the program of the best recourse where the first stage lies between bounds, parts allowed, whatever its rows say."""
+    free = np.zeros(len(problem.c), dtype=bool)
+    return replace(problem, A=problem.A[:0], b=problem.b[:0], sense=problem.sense[:0], lower=lower, upper=upper, integer=free)
 
 
 def slack_columns(problem: TwoStage, entries: Array) -> Array:

@@ -11,7 +11,7 @@ from capplan.errors import SolveError
 from capplan.optimize.coupled import CoupledEvaluator
 from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.extensive import solve_extensive
-from capplan.optimize.program import Solution, TwoStage, blended_cost, shifts, slack_columns
+from capplan.optimize.program import Solution, TwoStage, blended_cost, held_between, shifts, slack_columns
 from capplan.questions.procurement.program.agreement_proof import paid
 from capplan.questions.procurement.program.budget_proof import written_out
 from capplan.questions.procurement.program.purchase_model import Model
@@ -91,15 +91,6 @@ class Court:
         free = np.concatenate([self.model.unspent, *(slack_columns(whole, row.a) for row in soft)]).astype(int)
         lower, upper = x.copy(), x.copy()
         lower[free], upper[free] = 0.0, np.inf
-        held = replace(
-            whole,
-            A=whole.A[:0],
-            b=whole.b[:0],
-            sense=whole.sense[:0],
-            lower=lower,
-            upper=upper,
-            integer=np.zeros(len(x), dtype=bool),
-            expected=(*soft, *whole.expected[budgets:]),
-        )
+        held = replace(held_between(whole, lower, upper), expected=(*soft, *whole.expected[budgets:]))
         found = solve_extensive(held, self.a.risk_weight, self.a.tail_share, 0.0)
         return found.cost_by_scenario, found.recourse

@@ -17,6 +17,7 @@ from capplan.optimize.program import (
     blended_cost,
     check_program,
     expected_excess,
+    held_between,
     point_costs,
     slack_columns,
 )
@@ -126,13 +127,7 @@ def _ration(program: TwoStage, x: np.ndarray, decisions: sparse.csr_matrix, rows
         here = [row for row in program.expected if np.array_equal(row.points, rows[0].points)]
         rows = [row for row in rows if not np.array_equal(row.points, rows[0].points)]
         quarter = replace(
-            program,
-            A=program.A[:0],
-            b=program.b[:0],
-            sense=program.sense[:0],
-            lower=x,
-            upper=x,
-            integer=np.zeros(len(x), dtype=bool),
+            held_between(program, x, x),
             h=program.h[points],
             technology=program.technology[points],
             weight=program.weight[points],
