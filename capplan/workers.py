@@ -20,6 +20,8 @@ Answer = TypeVar("Answer")
 Given = TypeVar("Given")
 #: A scheduler that is there answers in much less, and its first worker is there in three times as long.
 ANSWER_SECONDS = 10.0
+#: A scheduler is asked so often whether it is still there, and has three times as long to say so.
+WATCH_SECONDS = 10.0
 #: Who logs, with traces of their code, that a cluster is gone: it is said once, as an error.
 TALKATIVE = ("distributed", "distributed.client", "tornado.application")
 #: Sets of pieces that stay on a cluster at once.
@@ -66,12 +68,14 @@ def workers(address: str | None, cores: int = -1) -> Iterator[None]:
             " workers empty"
         ) from error
     entered = _cluster.set(_Cluster(client, []))
+    watch = asyncio.run_coroutine_threadsafe(_watched(client), client.loop.asyncio_loop)
     try:
         with _quiet(), joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=3 * ANSWER_SECONDS):
             yield
     except TimeoutError as error:
         raise CapplanError(f"workers: the Dask scheduler at {address} has no worker; start some, or leave workers empty") from error
     finally:
+        watch.cancel()
         _cluster.reset(entered)
         with _quiet():
             client.close()
@@ -118,6 +122,17 @@ async def _greeted(address: str) -> None:
     given = Security().get_connection_args("client")
     comm = await asyncio.wait_for(connect(address, timeout=ANSWER_SECONDS / 2, **given), ANSWER_SECONDS / 2)
     comm.abort()
+
+
+async def _watched(client: Any) -> None:
+    """Give a scheduler up that is there and answers no more; a client would wait for it for ever."""
+    while True:
+        await asyncio.sleep(WATCH_SECONDS)
+        try:
+            await asyncio.wait_for(client.scheduler.identity(), 3 * WATCH_SECONDS)
+        except (OSError, TimeoutError):
+            await client._close(fast=True)
+            return
 
 
 def spread(work: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> list[Answer]:

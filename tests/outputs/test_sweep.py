@@ -250,15 +250,17 @@ def test_a_cluster_of_two_processes_gives_the_same_when_one_is_killed(book, foun
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_dies_is_said_at_once_and_what_is_done_is_kept(book, scheduler, tmp_path, monkeypatch, capfd):
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_scheduler_that_dies_or_stands_still_is_said_at_once_and_what_is_done_is_kept(end, book, scheduler, tmp_path, monkeypatch, capfd):
     (process, *_), address = scheduler
     monkeypatch.setattr(sweeping, "CHUNK", 1)
+    monkeypatch.setattr("capplan.workers.WATCH_SECONDS", 1.0)
     whole = sweep_book(book, book.scenario, grid(**VALUES), tmp_path / "whole", say=quiet)
     capfd.readouterr()
     with pytest.raises(
         CapplanError, match=r"^the Dask scheduler went away before the work was done; start it again .*; what is done is kept in"
     ):
-        sweep_book(book, book.scenario.replaced(workers=address), grid(**VALUES), tmp_path / "out", say=lambda _: process.kill())
+        sweep_book(book, book.scenario.replaced(workers=address), grid(**VALUES), tmp_path / "out", say=lambda _: process.send_signal(end))
     assert capfd.readouterr().err == ""
     parts = len(list((tmp_path / "out" / "parts").glob("*.json")))
     assert 1 <= parts < 12
