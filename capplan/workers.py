@@ -61,7 +61,7 @@ def workers(address: str | None, cores: int = -1) -> Iterator[None]:
     try:
         # a client waits for ever for the greeting of somebody who listens and never says a word
         within(ANSWER_SECONDS, lambda: asyncio.run(_greeted(address)))
-        client = distributed.Client(address, timeout=ANSWER_SECONDS, set_as_default=False)
+        client: Any = distributed.Client(address, timeout=ANSWER_SECONDS, set_as_default=False)
     except Exception as error:
         raise CapplanError(
             f"workers: no Dask scheduler answers at {address[:80]} ({type(error).__name__}); give an address like tcp://host:8786, or leave"
