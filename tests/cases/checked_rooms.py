@@ -60,9 +60,9 @@ class Rooms:
                 brings = price * (row["resale_share"] + (row["residual_share"] - row["resale_share"]) * worn)
                 once = brings * min(c.worth(one, day), 1.0) - price * row["residual_share"]
                 saved = row["support_usd_per_year"] / row["machines"] / YEAR
-                found.append(
-                    one | {"from": day, "taken": -taken, "paid": True, "at_once": once, "usd_per_hour": saved, "open": 1.0, "lost": 0.0}
-                )
+                wears = price * (1 - row["residual_share"]) / ((one["last"] - one["from"]) / pd.Timedelta(days=1))
+                about = {"from": day, "taken": -taken, "paid": True, "at_once": once, "usd_per_hour": saved, "open": 1.0}
+                found.append(one | about | {"lost": -wears * ((one["last"] - day) / pd.Timedelta(days=1)), "wears": wears})
             kept = [held["taken"] for held in self.there if held["paid"] and held["asset"] is row][:1]
             c.model += pulp.lpSum([*gone, *kept]) <= row["machines"]
         return found

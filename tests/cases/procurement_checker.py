@@ -477,7 +477,8 @@ class Checker:
             return days * 24 * (self.rooms.loss(row) if row["term"] == "owned" else row["usd_per_hour"])
         evenly = self.hourly(row, q) * self.hours(row)[q]
         if "at_once" in row:
-            return self.hours(row)[q] * row["usd_per_hour"] + (row["at_once"] + row["lost"]) * (row["from"] == self.days[q])
+            falls = self.hours(row)[q] * row["usd_per_hour"] + days * row.get("wears", 0.0)
+            return falls + (row["at_once"] + row["lost"]) * (row["from"] == self.days[q])
         if row["term"] == "owned":
             return evenly + (row.get("capex_usd", 0.0) - row.get("back_usd", 0.0)) * share
         return evenly if row["role"] == "reserve" else row["usd_per_hour"] * sum(self.hours(row)) * share

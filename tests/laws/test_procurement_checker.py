@@ -182,7 +182,7 @@ def signed_lots(names: pd.Series, days: pd.Series, lots: pd.Series) -> dict[tupl
 
 
 #: Books with spend agreements, and without.
-AGREED, FREE = [0, 3, 8, 11, 12, 17, 31], [1, 2, 6, 14, 16, 21]
+AGREED, FREE = [0, 3, 8, 11, 12, 17, 31, 35], [1, 2, 6, 14, 16, 21]
 
 
 @pytest.mark.parametrize("seed", [*AGREED, *FREE])

@@ -109,6 +109,31 @@ def test_every_measure_is_held_as_the_ledger_counts_it(make_book, measure: str, 
     assert {"power_paid_for", "on_demand", "committed"} <= components
 
 
+@pytest.mark.parametrize(("region", "measure"), [("", "p_and_l"), ("", "compute"), ("", "cash"), ("hall", "p_and_l"), ("hall", "cash")])
+def test_a_machine_that_is_sold_saves_of_a_budget_what_was_counted_there(make_book, region: str, measure: str):
+    """P&L and cash of all hold its electricity, compute and P&L of one room do not, cash of one room not its support either.
+
+    What it was worth is written off on the day, as the ledger does, and what it was to bring at the end of its life fails to come then.
+    """
+    sold = "asset_id,sku,site,machines,in_service,capex_usd,residual_share,support_usd_per_year,resale_share\n"
+    tables = TABLES | {
+        "assets": sold + "old,own.8x,hall,2,2025-06-10,250000,0.1,9000,0.95\n",
+        "limits": f"limit_id,kind,amount,region,measure,hard\nb,budget_usd,3000000,{region},{measure},false\n",
+    }
+    plan = quarterly_plan(load_book(make_book("sold", **tables, book=f"{BOOK}horizon_end: truncate\n")))
+    (gone,) = plan.purchases.departures.to_dict("records")
+    assert (gone["what"], gone["machines"], gone["quarter"]) == ("sell", 2.0, "2027Q2")
+    binding = plan.purchases.binding
+    held = binding[(binding["kind"] == "budget_usd") & binding["limit_id"].str.endswith("with expected usage")].set_index("quarter")["used"]
+    if region:
+        begun, day, over = (pd.Timestamp(each) for each in ("2025-06-10", "2027-04-01", "2030-06-10"))
+        rest = 250_000 * 0.1
+        counted = 250_000 * 0.9 * ((over - day) / (over - begun)) if measure == "p_and_l" else -rest
+        assert held["2027Q2"] - gone["exit_usd"] == pytest.approx(counted, abs=0.01), "what it was worth less what it brings, no hour"
+    else:
+        assert held.to_dict() == pytest.approx(plan.ledger.budgets.set_index("quarter")["planned_usd"].to_dict(), abs=0.01)
+
+
 def test_terms_of_payment_move_a_decision_that_is_held_to_cash(make_book):
     """What stands beside a decision is booked by assumptions of the ledger, so they are part of the question."""
     book = load_book(make_book("terms", **TABLES | {"limits": LIMITS + "b,budget_usd,600000,,,cash,false,\n"}, book=BOOK))

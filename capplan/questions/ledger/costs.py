@@ -8,6 +8,7 @@ from capplan.book.currencies import rates_by_month
 from capplan.book.rules import contract_total_usd
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import CapplanError
+from capplan.questions.contracts import HOURS_OF_SUPPORT
 from capplan.questions.ledger.schedules import HOURS_PER_DAY, Bearer, Contract, Entry, as_incurred, machine_entries, month_end, month_shares
 from capplan.questions.ledger.unit_prices import BY_USE, OWN, STATED, Prices, Row, price_of_use, purchase_name
 from capplan.questions.pricing import escalated, owned_running_usd_per_hour
@@ -117,8 +118,11 @@ def _sale_entries(row: Row, asset: pd.Series, a: LedgerAssumptions) -> list[Entr
     found.append(replace(blank, view="p_and_l", component="depreciation", quantity=book + rest - brings))
     for month, share in month_shares(day, last):
         found.append(replace(blank, date=month, view="p_and_l", component="depreciation", quantity=-book * share))
-    gone = Contract(name, LEFT_EARLY, provider, day, last, -float(row["not_owed_usd"]), status=status, bearer=bearer)
-    return found + gone.entries(a.payment_terms_days)
+    years = (asset["over"] - day) / pd.Timedelta(hours=1) / HOURS_OF_SUPPORT
+    support = float(asset["support_usd_per_year"] * row["machines"] / asset["machines"] * years)
+    for component, usd in ((LEFT_EARLY, support), ("power", float(row["not_owed_usd"]) - support)):
+        found += Contract(name, component, provider, day, last, -usd, status=status, bearer=bearer).entries(a.payment_terms_days)
+    return found
 
 
 def purchase_entries(

@@ -118,17 +118,21 @@ def provider_share(limit: Limit, given: LimitRows) -> None:
 def budget(limit: Limit, given: LimitRows) -> None:
     r"""Dollars signed stay within a quarter's budget, :math:`\sum_j p_{jq} x_j - \sum_s v_{sq} r_{sq} - o \le B - S_q`.
 
-    S is what no purchase changes: the limit's `taken_usd` where it is stated, else what is signed. It holds the power r, at v dollars, that
-    is paid for in any case and that machines bought take over. Capex counts in the quarter in which it
-    is paid, also where that lies before the planned ones, and no use by the hour is capex.
+    S is what no purchase changes: the limit's `taken_usd` where it is stated, else what is signed, without the electricity of machines
+    that are there (in cash without their support, too), which is then not saved where they are sold. It holds the power r, at v dollars,
+    that is paid for in any case and that machines bought take over. Capex counts in the quarter in which it is paid, also where that lies
+    before the planned ones, and no use by the hour is capex.
     """
     if stated(limit["team"]):
         given.notes.append(f"{limit['limit_id']}: a budget of one team is reported in the ledger but does not steer shared purchases.")
     elif limit["measure"] == "capex":
         _capex(limit, given)
     else:
-        choices, lag = given.choices, int(limit.get("paid_months_later", 0))
-        spend = choices.cash_usd(lag, pd.Timestamp(given.a.as_of)) if limit["measure"] == "cash" else choices.expense_usd
+        choices, lag, counted = given.choices, int(limit.get("paid_months_later", 0)), bool(pd.notna(limit.get("taken_usd")))
+        if limit["measure"] == "cash":
+            spend = choices.cash_usd(lag, pd.Timestamp(given.a.as_of), machines_there=counted)
+        else:
+            spend = choices.expense_usd + (0.0 if counted else choices.sold_power_usd)
         paid = choices.timeline.paid_share(lag)
         for q in np.flatnonzero(holds_in(limit, choices.timeline.horizon)).tolist():
             _budget(limit, q, spend[:, q], paid[: choices.timeline.planned, q], given)

@@ -68,19 +68,38 @@ class Choices:
         """What one lot pays in each quarter after its start, evenly or by a schedule, (n, Q)."""
         return self.recurring_usd + self._scheduled("usd")
 
-    def cash_usd(self, months_later: int, as_of: pd.Timestamp) -> np.ndarray:
+    @property
+    def sold_power_usd(self) -> np.ndarray:
+        """Electricity of each quarter that one lot of machines sold no longer draws, (n, Q); 0 for all other choices."""
+        table = self.table
+        support = (table["usd_per_hour"] - table["rising_usd_per_hour"]) * table["lot_machines"]
+        saved = -self.recurring_usd - support.fillna(0.0).to_numpy()[:, None] * self.covered * self.timeline.hours
+        return np.where(self._sold, saved, 0.0)
+
+    @property
+    def _sold(self) -> np.ndarray:
+        """Which choices sell machines that are there, (n, 1)."""
+        return self.table["rising_usd_per_hour"].notna().to_numpy()[:, None]
+
+    def cash_usd(self, months_later: int, as_of: pd.Timestamp, *, machines_there: bool = True) -> np.ndarray:
         """Return what one lot pays in each quarter, (n, Q), on its days: upfront when it is signed, scheduled, and by monthly invoices.
 
         Args:
             months_later: Months from that of the service to that in which its invoice is paid.
             as_of: Nothing is signed before it; what is paid before the planned quarters is in none of them.
+            machines_there: Whether support and electricity of machines that are there are counted, and so saved where they are sold.
         """
         table, quarters = self.table, list(self.timeline.quarters)
         owned = (table["term"] == "owned").to_numpy()[:, None]
         due = np.where(owned, self.recurring_usd, _by_day(self.recurring_usd.sum(axis=1), self.covered, self.timeline))
+        due[self._sold[:, 0] & (not machines_there)] = 0.0
         paid = self.timeline.paid(due, table["start"], table["end"], months_later) + self._scheduled("usd")
         leaving = (table["kind"] == DEPARTURE).to_numpy()
         paid[leaving] += self.upfront_usd[leaving]
+        begun, ending = np.cumsum(self.covered, axis=1) > 0, np.cumsum(self.covered[:, ::-1], axis=1)[:, ::-1] > 0
+        rest = np.where(self._sold, (table["rest_usd"] * table["lot_machines"]).to_numpy(float)[:, None], 0.0)
+        # what a machine would have brought at the end of its life fails to come then, and not on the day
+        paid += rest * (np.diff(ending, axis=1, append=False) * 1.0 - np.diff(begun, axis=1, prepend=False))
         upfront = np.where(leaving, 0.0, self.upfront_usd.sum(axis=1))
         for j, quarter in enumerate(self.paid_in(as_of)):
             if quarter in quarters:
@@ -255,6 +274,9 @@ class _Costs:
             charged = departure_usd(self.table[leaving], self.whole[leaving], market, a)
             self.recurring[leaving], at_once, self.expense[leaving] = charged
             self.upfront[leaving] = self.begins[leaving] * at_once[:, None]
+        if sold.any():  # the loss of value that was to come falls on the day
+            book = (self.table["book_usd"].to_numpy(float)[:, None] * self.lots)[sold]
+            self.expense[sold] += self.begins[sold] * book - _by_day(book[:, 0], self.covered[sold], self.timeline)
 
     def reserve(self, market: Market, a: ProcurementAssumptions) -> None:
         """Charge reservations by their premium: their hours are billed on demand in the recourse."""
@@ -321,6 +343,7 @@ _COLUMNS = dict.fromkeys(
     "brings_usd": "float64",
     "rising_usd_per_hour": "float64",
     "rest_usd": "float64",
+    "book_usd": "float64",
     "exit_cost_share": "float64",
     "resale_share": "float64",
     "forced": "bool",

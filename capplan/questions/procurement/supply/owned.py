@@ -53,7 +53,8 @@ def sold_machines(
 ) -> list[dict[Hashable, Any]]:
     """List the quarters at whose start machines can be sold: their support and electricity fall away, their space stays.
 
-    What a machine brings beyond what it would bring at the end of its life falls evenly until then.
+    What a machine brings beyond what it would bring at the end of its life falls evenly until then; what it loses until then is booked on
+    the day.
     """
     told, count = pd.Timestamp(a.as_of) + pd.Timedelta(days=a.approval_days), holding["machines"]
     if holding["kind"] != "asset" or not holding["resale_share"] > 0:
@@ -83,6 +84,9 @@ def sold_machines(
             / count
             * (holding["resale_share"] + (holding["residual_share"] - holding["resale_share"]) * ((day - pd.Timestamp(a.as_of)) / life)),
             "rest_usd": holding["price_usd"] / count * holding["residual_share"],
+            "book_usd": holding["price_usd"]
+            / count
+            * ((1 - holding["residual_share"]) * ((holding["end"] - day) / (holding["end"] - holding["start"]))),
         }
         | signing(day, pd.Timestamp(a.as_of), a)
         for day in days
