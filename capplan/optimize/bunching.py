@@ -102,7 +102,7 @@ class RecourseLibrary:
         """
         from capplan.optimize.walk import WAITS
 
-        self.bases.clock += 1
+        self.bases.begin()
         b = self.standard(rhs)
         tolerance = PRIMAL_TOLERANCE * (1.0 + np.abs(b).max(axis=1, initial=0.0))
         basis = np.full(len(b), self.first) if start is None else np.array(start)

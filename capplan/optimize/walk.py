@@ -31,12 +31,14 @@ class Held(NamedTuple):
     used: Array
     priced: Array
     #: words, child, table, counter: By basis: two words that name its set of columns, and where a pivot on each row leads; table of names;
-    #: number of bases and of free places.
+    #: number of bases.
     words: Array
     child: Array
     table: Array
     counter: Array
-    #: free, inverse, norm, reduced: Free places; by place the transposed inverse, lengths of its rows, reduced costs.
+    #: left, free, inverse, norm, reduced: How many places are free, and which; by place the transposed inverse, row lengths, reduced
+    #: costs.
+    left: Array
     free: Array
     inverse: Array
     norm: Array
@@ -68,7 +70,7 @@ class Work(NamedTuple):
 HELD = types.NamedTuple(
     [
         *(NUMBER_ROWS, ROWS, NUMBERS, NUMBERS, NUMBERS, FLAGS, NUMBER_ROWS, NUMBER_ROWS, NUMBERS, NUMBERS),
-        *(NUMBERS, CUBE, ROWS, ROWS, ROWS, REALS, NUMBER_ROWS),
+        *(NUMBERS, NUMBERS, CUBE, ROWS, ROWS, ROWS, REALS, NUMBER_ROWS),
     ],
     Held,
 )
@@ -170,7 +172,7 @@ def _derived(held, work, old, row):  # type: ignore[no-untyped-def]
             held.child[old, row] = known
             return known
         place = (place + 1) & mask
-    new, free = held.counter[0], held.counter[1]
+    new, free = held.counter[0], held.left[0]
     if new == len(held.slot) or free == 0:
         return FULL
     held.table[place], held.child[old, row], held.counter[0] = new, new, new + 1
@@ -181,7 +183,7 @@ def _derived(held, work, old, row):  # type: ignore[no-untyped-def]
     held.updates[new] = held.updates[old] + 1
     # after many pivots an inverse is made anew from the columns, by whoever keeps them
     if held.updates[new] <= MOST_UPDATES:
-        held.counter[1] = free - 1
+        held.left[0] = free - 1
         held.slot[new] = held.free[free - 1]
         _pivot(held, work, old, new, row, enters)
         held.priced[new] = True

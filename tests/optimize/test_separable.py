@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from capplan.optimize.bases import FIRST_ROOM, BasisStore
+from capplan.optimize.bases import BasisStore
 from capplan.optimize.evaluation import Evaluator, recourse_of
+from capplan.optimize.inverses import FIRST_ROOM
 from capplan.optimize.lattice import find_lattice
 from capplan.optimize.mean_program import mean_program
 from capplan.optimize.program import cost_states, point_costs, right_hand_sides
@@ -161,18 +162,37 @@ def test_an_infeasible_part_is_named_by_a_ray():
         assert (right_hand_sides(hard, x) @ ray[:-2]).max() > 0
 
 
-def test_inverses_that_were_let_go_are_made_anew_also_where_that_needs_room():
+def test_inverses_that_were_let_go_are_made_anew_also_where_that_needs_room(monkeypatch):
     """More bases than there is room for at first, let go of all at once, give the same values one after another."""
     count, draw = FIRST_ROOM + 6, np.random.default_rng(4)
     matrix = np.hstack([np.eye(5), draw.uniform(1.0, 2.0, size=(5, 8))])
     store = BasisStore(matrix, np.ones(13), np.ones(13))
     chosen = [columns for columns in itertools.combinations(range(13), 5) if abs(np.linalg.det(matrix[:, columns])) > 1e-3][:count]
     numbers = [store.add(np.array(columns)) for columns in chosen]
-    store._empty()
+    monkeypatch.setattr("capplan.optimize.inverses.ALL_BYTES", 1)
+    store.evict()
+    assert (store.slot == -1).all()
     b = np.arange(1.0, 6.0)[None]
     for number, columns in zip(numbers, chosen, strict=True):
         inverse = np.linalg.inv(matrix[:, columns])
         assert store.values(np.full(len(b), number), b)[0] == pytest.approx(inverse @ b[0])
-    store._empty()
+    store.evict()
     for number, columns in zip(numbers, chosen, strict=True):
         assert store.row_of_inverse(number, 2) == pytest.approx(np.linalg.inv(matrix[:, columns])[2])
+
+
+def test_what_a_store_lets_go_of_another_takes():
+    """Inverses of problems of one size lie in one place: that of a store that is no more is taken before there is more memory."""
+    matrix = np.hstack([np.eye(6), np.random.default_rng(5).uniform(1.0, 2.0, size=(6, 7))])
+    first, second = (BasisStore(matrix, np.ones(13), np.ones(13)) for _ in range(2))
+    assert first.kept is second.kept
+    chosen = [np.array(columns) for columns in itertools.combinations(range(13), 6) if abs(np.linalg.det(matrix[:, columns])) > 1e-3]
+    for columns in chosen[:FIRST_ROOM]:
+        first.add(columns)
+    have = len(first.kept.inverse)
+    del first
+    for number, columns in enumerate(chosen[:FIRST_ROOM]):
+        assert second.add(columns) == number
+        assert second.row_of_inverse(number, 2) == pytest.approx(np.linalg.inv(matrix[:, columns])[2])
+    assert len(second.kept.inverse) == have
+    assert len(set(second.slot[: second.count].tolist())) == FIRST_ROOM

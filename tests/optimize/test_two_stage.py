@@ -438,7 +438,7 @@ def test_bases_that_were_let_go_come_back_the_same(monkeypatch):
     """A tight memory limit makes other stores let go of their inverses; costs and duals stay what they were, to the last digit."""
     problem = fleet(5, scenarios=4)
     plain = solve_two_stage(problem, 0.3, 0.3, 1e-7, method="l_shaped")
-    monkeypatch.setattr("capplan.optimize.bases.ALL_BYTES", 1)
+    monkeypatch.setattr("capplan.optimize.inverses.ALL_BYTES", 1)
     library, other = (RecourseLibrary(problem.q, problem.W, problem.recourse_sense) for _ in range(2))
     kind = np.zeros(len(problem.h), dtype=int)
     first = library.evaluate(problem.h, kind)
