@@ -36,10 +36,25 @@ def test_views_load_neither_what_only_some_answers_need_nor_what_no_chart_needs(
 
 def test_forecasts_load_nothing_that_no_forecast_here_needs():
     code = (
-        "import sys, numpy; from capplan.questions.demand.growth import _theta; assert _theta(numpy.arange(1.0, 49.0), 12, 12) is not None;"
-        " print([m for m in ('statsforecast', 'dask.dataframe', 'formulaic') if m in sys.modules])"
+        "import sys, numpy; from capplan.questions.demand.growth import _theta; assert _theta(numpy.arange(1.0, {}.0), 12, 12) is not None;"
+        " print([m for m in ('statsforecast', 'scipy.stats', 'statsmodels.api', 'numba', 'dask.dataframe', 'formulaic')"
+        " if m in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "['statsforecast']"
+    # months that show no season need no test of one
+    for periods, loaded in ((19, "['statsforecast']"), (49, "['statsforecast', 'scipy.stats']")):
+        ran = subprocess.run([sys.executable, "-c", code.format(periods)], capture_output=True, text=True, check=True)
+        assert ran.stdout.strip() == loaded
+
+
+def test_what_is_loaded_later_is_what_it_stands_for():
+    code = (
+        "import numpy; from capplan.loading import quickly; m = quickly('statsforecast.models'); import scipy.stats, statsmodels.api as sm;"
+        " from statsforecast.arima import norm; from statsforecast.theta import acf; from statsforecast.arima import sm as theirs;"
+        " assert norm.ppf(0.9) == scipy.stats.norm.ppf(0.9);"
+        " y = numpy.random.default_rng(0).normal(size=30); assert (acf(y, nlags=3) == sm.tsa.acf(y, nlags=3)).all();"
+        " assert (theirs.OLS(y, sm.add_constant(y[::-1])).fit().params == sm.OLS(y, sm.add_constant(y[::-1])).fit().params).all()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_headless_notebook_loads_no_widgets():

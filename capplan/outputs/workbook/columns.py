@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -20,14 +21,19 @@ class Columns:
     #: Name (by which formulas know it), heading and style of each, in the order in which they stand.
     declared: tuple[tuple[str, Any, str], ...]
 
-    @property
+    @cached_property
     def styles(self) -> list[str]:
         """Style of each column."""
         return [style for _, _, style in self.declared]
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Place of each column, counted from 0, by its name."""
+        return {name: place for place, (name, _, _) in enumerate(self.declared)}
+
     def at(self, name: str) -> int:
         """Return the place of a column, counted from 0."""
-        return [each for each, _, _ in self.declared].index(name)
+        return self._places[name]
 
     def head(self, sheet: Sheet) -> int:
         """Write the headings and return the row below them."""
@@ -35,7 +41,7 @@ class Columns:
 
     def here(self, row: int, fixed: str = "") -> dict[str, str]:
         """Return the address of each column's cell in a row, by name; `fixed` as in `sheet.address`."""
-        return {name: address(row, place, fixed) for place, (name, _, _) in enumerate(self.declared)}
+        return {name: address(row, place, fixed) for name, place in self._places.items()}
 
     def block(self, name: str, first: int, last: int, fixed: str = "rc") -> str:
         """Return the reference of a column over some rows."""
@@ -51,17 +57,16 @@ class Columns:
         Raises:
             ReportError: If a value is given for a column that is not declared.
         """
-        self._written(sheet, values, "")
+        self._written(sheet, values, self.styles)
 
     def write_total(self, sheet: Sheet, **values: Any) -> None:
         """Write the row of totals, as `write` does."""
-        self._written(sheet, values, "+total")
+        self._written(sheet, values, [f"{style}+total" for style in self.styles])
 
-    def _written(self, sheet: Sheet, values: Mapping[str, Any], style: str) -> None:
-        names = [name for name, _, _ in self.declared]
-        if wrong := sorted(set(values) - set(names)):
+    def _written(self, sheet: Sheet, values: Mapping[str, Any], styles: Sequence[str]) -> None:
+        if wrong := sorted(values.keys() - self._places.keys()):
             raise ReportError(f"the sheet {sheet.name} has no column {', '.join(wrong)}; please report it")
-        sheet.rows([[values.get(name) for name in names]], [f"{each}{style}" for each in self.styles])
+        sheet.rows([[values.get(name) for name in self._places]], styles)
 
 
 def write_table(sheet: Sheet, frame: pd.DataFrame, currency: str) -> Columns:

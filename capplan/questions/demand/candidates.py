@@ -59,16 +59,25 @@ def mstl(season: int) -> Forecaster:
     return from_statsforecast(lambda: m.MSTL(season, trend_forecaster=m.AutoETS(model="ZZN")), 2 * season + 1)
 
 
-def _damped_slope(window: int) -> Forecaster:
-    """Go on from the recent mean with the median of all pairwise slopes, which one jump cannot bend; half fades over a history's length.
+def median_slope(values: Array) -> float:
+    """Return the median of the slopes between all pairs of values, by period: a single odd value cannot bend it.
+
+    Examples:
+        >>> median_slope(np.array([1.0, 3.0, 5.0, 70.0, 9.0]))
+        2.0
 
     Source: Sen, Estimates of the regression coefficient based on Kendall's tau, JASA 1968.
     """
-    from scipy.stats import theilslopes
+    early, late = np.triu_indices(len(values), 1)
+    return float(np.median((values[late] - values[early]) / (late - early)))
+
+
+def _damped_slope(window: int) -> Forecaster:
+    """Go on from the recent mean with the median of all pairwise slopes, which one jump cannot bend; half fades over a history's length."""
 
     def forecast(values: Array, horizon: int) -> Array:
         recent = values[-min(window, len(values)) :]
-        slope = float(theilslopes(values, np.arange(len(values)))[0]) if len(values) >= 8 else 0.0
+        slope = median_slope(values) if len(values) >= 8 else 0.0
         steps = (len(recent) - 1) / 2 + np.arange(1, horizon + 1)
         life = len(values) / np.log(2)
         return np.asarray(recent.mean() + slope * life * (1 - np.exp(-steps / life)))

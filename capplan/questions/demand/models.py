@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from capplan.questions.demand.candidates import level_candidates, rate_candidates
+from capplan.questions.demand.candidates import level_candidates, median_slope, rate_candidates
 from capplan.questions.demand.growth_level import GrowthLevel, growth_level
 from capplan.questions.demand.history import History
 from capplan.questions.demand.level import LevelPosterior, Scale, level_posterior
@@ -143,13 +143,8 @@ def _mean_reverting(periods_per_year: float, season_spreads: tuple[float, ...]) 
 
 
 def _robust_growth(growth_per_year: float, values: Array, periods_per_year: float) -> float:
-    """Let growth go no further than the median of all pairwise slopes, which a single odd period cannot bend.
-
-    Source: Sen, Estimates of the regression coefficient based on Kendall's tau, JASA 1968.
-    """
-    from scipy.stats import theilslopes
-
-    median = float(theilslopes(values, np.arange(len(values)))[0]) * periods_per_year
+    """Let growth go no further than the median of all pairwise slopes, which a single odd period cannot bend."""
+    median = median_slope(values) * periods_per_year
     return float(np.clip(growth_per_year, min(0.0, median), max(0.0, median)))
 
 
