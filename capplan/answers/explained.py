@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import pandas as pd
@@ -9,6 +10,7 @@ import pandas as pd
 from capplan.answers.finished_plan import Plan
 from capplan.book.currencies import DOLLARS, Currency
 from capplan.errors import CapplanError, nearest
+from capplan.questions.procurement.explain.sentences import entry_words
 from capplan.records import records
 from capplan.text import noun_of, price
 
@@ -246,11 +248,7 @@ def _not_taken(said: Words, row: dict[str, Any]) -> None:
     if row["reduced_cost_usd"] > 0:
         text += f"; one lot of it would add {of('reduced_cost_usd')} to the plan's cost"
     text += "."
-    if 0 < row["entry_usd_per_hour"] < row["usd_per_hour"]:
-        text += f" It would begin to pay at {of('entry_usd_per_hour')} at the latest."
-    elif str(row["why"]).startswith(HELD):
-        text += " Its price is not what stands against it."
-    said.say(str(row["offer_id"]), text)
+    said.say(str(row["offer_id"]), text + entry_words(row, partial(of, "entry_usd_per_hour")))
 
 
 def _reason(row: dict[str, Any]) -> str:

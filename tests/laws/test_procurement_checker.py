@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pulp
 import pytest
 
 from capplan.questions.procurement import Problem, decide, plan_purchases
 from capplan.questions.procurement.explain.alternatives import mean_value_plan
+from capplan.questions.procurement.explain.entry_prices import entry_price
 from tests.cases.procurement_cases import assumptions, commitment, demand, offer, problem, sku, work_class
 from tests.cases.procurement_checker import Checker
 
@@ -246,6 +248,53 @@ def test_a_perfect_forecast_is_worth_what_planning_for_each_path_alone_says(seed
         assert worth["usd"] >= least - 1e-4 * alone
         if not (shared and len(paths) > 1):
             assert worth["usd"] == pytest.approx(least, abs=1e-4 * alone)
+
+
+def cheaper_by(asked: Problem, name: str, share: float) -> Problem:
+    """Return a book in which an offer, or a right to renew, costs a share of its price."""
+    held = name.removeprefix("renew ")
+    if held != name:
+        contracts = asked.commitments
+        prices = contracts["renewal_usd_per_hour"].astype(float)
+        return replace(
+            asked, commitments=contracts.assign(renewal_usd_per_hour=prices.where(contracts["commitment_id"] != held, share * prices))
+        )
+    offers = asked.offers
+    named = [column for column in ("usd_per_hour", "capex_usd") if column in offers]
+    return replace(
+        asked, offers=offers.assign(**{key: offers[key].where(offers["offer_id"] != name, share * offers[key]) for key in named})
+    )
+
+
+def adds(asked: Problem, name: str) -> float:
+    """What the best plan with at least one lot of an offer costs more than the best without it, by the second statement."""
+    costs = []
+    for taken in (True, False):
+        again = Checker(asked)
+        lots = [lot for key, lot in again.choices.items() if key[0] == name]
+        again.model += (pulp.lpSum(lots) >= 1) if taken else (pulp.lpSum(lots) == 0)
+        costs.append(again.solve())
+    return costs[0] - costs[1]
+
+
+@pytest.mark.parametrize("seed", [0, 7, 12])
+def test_an_offer_is_taken_at_the_price_that_is_named_and_not_above_it(seed: int) -> None:
+    """Prices move what limits allow, what agreements count and what is had after the horizon; all of it is stated again at each."""
+    asked = compared(seed)
+    found, plan = decide(asked), plan_purchases(asked)
+    rows = plan.rejected[plan.rejected["judged_by"] == "all plans"].set_index("offer_id").sort_index()
+    near = 1e-7 * plan.proof.upper_usd
+    assert len(rows) > 1
+    for name, row in rows.iloc[:2].to_dict("index").items():
+        if np.isnan(row["reduced_cost_usd"]):
+            with pytest.raises(AssertionError):
+                adds(asked, name)
+            continue
+        assert adds(asked, name) > -near
+        share = entry_price(found, name).share if name == "own" else row["entry_usd_per_hour"] / row["usd_per_hour"]
+        pays, does_not = (adds(cheaper_by(asked, name, share * (1 + away)), name) for away in (-2e-4, 2e-4))
+        assert pays <= near, name
+        assert does_not >= -near, name
 
 
 def _average(asked: Problem) -> Problem:

@@ -81,7 +81,7 @@ def test_an_offer_that_is_not_taken_has_its_price_and_the_one_at_which_it_would_
         check(found, held)
         row = held["rejected_offers"].set_index("offer_id").loc["renew old" if "old" in asked else asked]
         assert f"not taken: offered at ${row['usd_per_hour']:.2f} an hour" in found.headline
-        assert f"would begin to pay at ${row['entry_usd_per_hour']:.2f} at the latest" in found.headline
+        assert f"would begin to pay at ${row['entry_usd_per_hour']:.2f}." in found.headline
     assert "rejected_offers:three:entry_usd_per_hour" in explain_plan(held, "why-not", "three").figures["figure"].tolist()
 
 

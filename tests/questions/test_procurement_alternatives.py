@@ -142,8 +142,10 @@ def test_every_number_has_a_line_in_plain_words() -> None:
     assert lines["many futures instead of their average (VSS)"].startswith("What planning with scenarios saves")
     assert lines["waiting"].startswith("What it costs to sign nothing before the next review: $")
     assert lines["limit: quota"] == "1 more in 2027Q1 to 2027Q4 for 1 more machine of year from 2027Q1 would save $13.1k."
-    # under the quota it would take the place of the year, which it cannot pay for at any price in the lots that are looked at
-    assert lines["not taken: dear"] == "Offered at $23.00 an hour for 2027Q1; costs more than what it would replace."
+    # under the quota it takes the place of the year, so it must cost no more
+    assert lines["not taken: dear"] == (
+        "Offered at $23.00 an hour for 2027Q1; costs more than what it would replace. It would begin to pay at $2.00."
+    )
     for name in costs.index.drop("plan"):
         assert f"regret: {name.replace('_', ' ')}" in lines, name
     assert "more than the plan." in lines["regret: do nothing"]

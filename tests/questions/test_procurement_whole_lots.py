@@ -94,7 +94,7 @@ def test_an_offer_is_taken_just_below_the_price_that_is_named(needed: list[float
 
     plan = planned(4.5)
     row = plan.rejected.set_index("offer_id").loc["poor"]
-    assert row["judged_by"] == "whole lots"
+    assert row["judged_by"] == "all plans"
     assert row["reduced_cost_usd"] > 0
     below = row["entry_usd_per_hour"] - 1e-3
     assert below < 0 or "poor" in set(planned(below).purchases["offer_id"])

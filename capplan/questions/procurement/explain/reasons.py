@@ -88,7 +88,7 @@ def explain(found: Decided, further: Sequence[tuple[str, np.ndarray, str]] = ())
     return Reasons(
         _binding(choices, recourse, model, solution, recourse.by_stage(slope)),
         limits_in_lots(neighbours),
-        rejected_offers(neighbours, solution.marginals.reduced_costs[model.position]),
+        rejected_offers(neighbours, solution.marginals.reduced_costs[model.position], found),
         alternatives,
         information,
         agreements,

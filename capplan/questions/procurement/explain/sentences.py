@@ -1,14 +1,16 @@
 """The answer in plain words: one line for each number that a plan rests on."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.dollars import said_on
 from capplan.questions.procurement.answer import Proof
-from capplan.questions.procurement.explain.whole_lots import HELD
+from capplan.questions.procurement.explain.whole_lots import HELD, OPTIMUM
 from capplan.records import records
 from capplan.text import counted, money, price
 
@@ -56,13 +58,13 @@ def in_words(
     rows += _limits(*limits)
     rows += [
         (
-            f"not taken: {row.offer_id}",
+            f"not taken: {row['offer_id']}",
             (
-                f"Offered at {price(row.usd_per_hour)} an hour for {row.quarter}; {row.why}."
-                f"{_entry(row.usd_per_hour, row.entry_usd_per_hour, held_back=row.why == HELD)}"
+                f"Offered at {price(row['usd_per_hour'])} an hour for {row['quarter']}; {row['why']}."
+                f"{entry_words(row, partial(price, row['entry_usd_per_hour']))}"
             ),
         )
-        for row in rejected.head(LINES).itertuples()
+        for row in records(rejected.head(LINES))
     ]
     beyond = float(purchases["beyond_horizon_usd"].sum()) if len(purchases) else 0.0
     if beyond >= 1:
@@ -145,11 +147,19 @@ def more_of(row: Mapping[str, Any]) -> str:
     return f"{much} more in {when}{besides} for {lots} of {row['offer_id']} from {row['quarter']}{given}"
 
 
-def _entry(usd: float, entry: float, *, held_back: bool) -> str:
-    """Say from which price on an offer would surely be taken; nothing where none is known."""
-    if 0 < entry < usd:
-        return f" It would begin to pay at {price(entry)} at the latest."
-    return " Its price is not what stands against it." if held_back else ""
+def entry_words(row: Mapping[str, Any], at: Callable[[], str]) -> str:
+    """Say from which price on a rejected offer would be taken, or that its price is not what stands against it; nothing where unknown.
+
+    Args:
+        row: Of `answer.Purchases.rejected`.
+        at: Writes its entry price as it is to be read.
+    """
+    exact = row["judged_by"] == OPTIMUM
+    if 0 < row["entry_usd_per_hour"] < row["usd_per_hour"]:
+        return f" It would begin to pay at {at()}{'' if exact else ' at the latest'}."
+    if str(row["why"]).startswith(HELD):
+        return " Its price is not what stands against it."
+    return " It would pay at no price." if exact and np.isnan(row["entry_usd_per_hour"]) else ""
 
 
 def _counted(a: ProcurementAssumptions) -> str:

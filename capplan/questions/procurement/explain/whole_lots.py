@@ -10,8 +10,10 @@ import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.program import Solution
+from capplan.questions.procurement.decide import Decided
 from capplan.questions.procurement.explain.alternatives import Excess, stretched
 from capplan.questions.procurement.explain.dispatch import Court, lifted, risk_weighted
+from capplan.questions.procurement.explain.entry_prices import Entry, entry_price, hourly_usd, is_exact
 from capplan.questions.procurement.program.purchase_model import Model
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.departures import DEPARTURE
@@ -19,9 +21,15 @@ from capplan.units import quarter_of
 
 #: Limits, and rejected offers, that are valued; neighbours looked at for the limits; starts of one offer among them.
 VALUED, LOOKED_AT, STARTS = 10, 10, 2
+#: Neighbours of each kind that a rejected offer is roughly counted in.
+ALIKE = 12
 #: Why an offer is not taken.
 DEARER, HELD = "costs more than what it would replace", "held back by a limit, its maximum or whole lots"
 AS_GOOD = "would do as well, within the plan's proven gap"
+#: How an offer is judged: by the best plan of whole lots, the plan's neighbours in whole lots, or the relaxation.
+OPTIMUM, NEIGHBOURS, PARTS = "all plans", "whole lots", "parts of lots"
+#: What a lot adds is nothing below this share of its cost.
+NOTICEABLE_SHARE = 1e-7
 REJECTED = ["offer_id", "accelerator", "term", "quarter", "usd_per_hour", "reduced_cost_usd", "entry_usd_per_hour", "judged_by", "why"]
 LIMIT_LOTS = "limit_id kind more from_quarter to_quarter besides offer_id quarter machines instead_of saves_usd".split()
 
@@ -85,12 +93,7 @@ class Neighbours:
 
     def value(self, move: Move) -> Neighbour | None:
         """Value a neighbour; None where rules between decisions forbid it, or no use of it is possible."""
-        lots = self.lots.copy()
-        lots[move.added] += move.lots
-        if move.removed is not None:
-            lots[move.removed] -= move.given_up
-        first = self.model.first_stage(lots)
-        first[self.model.deferred_columns] = self.solution.x[self.model.deferred_columns]
+        first = self._moved(move)
         if self.model.broken_rules(first):
             return None
         cost, excesses = self._value(first, self.court)
@@ -99,6 +102,21 @@ class Neighbours:
             raised = replace(self.model, program=lifted(self.model, first))
             cost, _ = self._value(first, Court(raised, raised.program, self.solution, self.a))
         return Neighbour(move, cost - self.cost, over) if np.isfinite(cost) else None
+
+    def _moved(self, move: Move) -> np.ndarray:
+        """Return the first stage of a neighbour."""
+        lots = self.lots.copy()
+        lots[move.added] += move.lots
+        if move.removed is not None:
+            lots[move.removed] -= move.given_up
+        first = self.model.first_stage(lots)
+        first[self.model.deferred_columns] = self.solution.x[self.model.deferred_columns]
+        return first
+
+    def roughly(self, move: Move) -> float:
+        """Return what a neighbour costs more than the plan, risk-weighted, whatever limits and agreements say."""
+        x = self._moved(move)
+        return risk_weighted(x, self.court.free.costs(x), self.model.program, self.a) - self.solution.upper
 
     def near(self, among: np.ndarray) -> list[Move]:
         """Return neighbours that add one of some choices, the best first: a lot more, alone or for lots like it, or as many as replace all.
@@ -180,50 +198,62 @@ def _needs(over: Sequence[Excess], horizon: str, ends: str) -> Mapping[tuple[str
     return found
 
 
-def rejected_offers(neighbours: Neighbours, reduced_costs: np.ndarray) -> pd.DataFrame:
+def rejected_offers(neighbours: Neighbours, reduced_costs: np.ndarray, found: Decided) -> pd.DataFrame:
     """For each offer that is never bought: the start nearest to being taken, what one lot would add, and the price at which it pays.
 
-    The ten nearest are judged by whole lots, alone or for lots like them: at the price named the plan with it is cheaper than the plan,
-    and it may be so before; one that a limit holds back has neither price nor cost, since its own is not what stands against it. The others
-    are judged in the relaxation in which parts of lots can be bought, and have no price.
+    The ten nearest are judged by whole lots. In a small problem the price is that at which the best plan takes it
+    (`entry_prices.entry_price`). In a large one its lots are held against the plan, alone or for lots like them: at the price named the
+    plan with it is cheaper than the plan, and it may be so before; one that a limit holds back has neither price nor cost, since its own is
+    not what stands against it. The others are judged in the relaxation in which parts of lots can be bought, and have no price.
 
     Args:
         reduced_costs (choices,): What a lot of each choice would add in that relaxation.
+        found: The plan.
 
     Returns:
         DataFrame: As in `answer.Purchases.rejected`, the nearest first.
     """
-    choices, lots = neighbours.choices, neighbours.lots
-    table, cost = choices.table, neighbours.model.program.c[neighbours.model.position]
-    hours = (choices.covered * choices.timeline.hours).sum(axis=1) * table["lot_machines"].to_numpy(float)
-    paid = (choices.running_usd + choices.upfront_usd - choices.residual_usd).sum(axis=1)
+    table, cost = neighbours.choices.table, neighbours.model.program.c[neighbours.model.position]
+    prices, exact = hourly_usd(found), is_exact(found)
     frame = table[["offer_id", "accelerator", "term", "quarter"]].assign(
-        reduced_cost_usd=reduced_costs,
-        judged_by="parts of lots",
-        why=np.where(reduced_costs > 0, DEARER, HELD),
-        place=np.arange(len(table)),
+        reduced_cost_usd=reduced_costs, judged_by=PARTS, why=np.where(reduced_costs > 0, DEARER, HELD), place=np.arange(len(table))
     )
     frame["share"] = np.divide(reduced_costs, cost, out=np.zeros(len(cost)), where=cost > 0)
-    frame = frame[~frame["offer_id"].isin(set(table["offer_id"][lots > 0])) & (table["kind"] != DEPARTURE)]
+    frame = frame[~frame["offer_id"].isin(set(table["offer_id"][neighbours.lots > 0])) & (table["kind"] != DEPARTURE)]
     frame = frame.sort_values(["share", "quarter", "offer_id"]).drop_duplicates("offer_id").reset_index(drop=True)
-    for where, offer_id in enumerate(frame["offer_id"].head(VALUED if neighbours.sound else 0)):
-        moves = neighbours.near((table["offer_id"] == offer_id).to_numpy())
-        ways = ([move for move in moves if (move.removed is None) == alone] for alone in (True, False))
-        near = [neighbours.value(move) for way in ways for move in way[:STARTS]]
-        known = sorted((each for each in near if each is not None), key=lambda each: each.adds_usd / each.move.lots)
-        if any(each.over and each.adds_usd < 0 for each in known):
-            frame.loc[where, ["reduced_cost_usd", "share"]] = np.nan
-            frame.loc[where, ["judged_by", "why"]] = "whole lots", HELD
+    frame["entry_usd_per_hour"] = np.nan
+    for where, offer_id in enumerate(frame["offer_id"].head(VALUED)):
+        entry = entry_price(found, offer_id) if exact else None
+        if entry is None and neighbours.sound:
+            entry = _nearby(neighbours, offer_id, prices)
+        if entry is None:
             continue
-        best = next((each for each in known if not each.over), None)
-        if best is not None:
-            adds, at = best.adds_usd / best.move.lots, best.move.added
-            frame.loc[where, ["quarter", "place"]] = table["quarter"].iloc[at], at
-            frame.loc[where, ["reduced_cost_usd", "share"]] = adds, adds / cost[at] if cost[at] > 0 else 0.0
-            frame.loc[where, ["judged_by", "why"]] = "whole lots", DEARER if adds > 0 else AS_GOOD
-    prices = np.where(table["term"] == "owned", paid / np.maximum(hours, 1e-12), table["usd_per_hour"])
+        held = np.isnan(entry.adds_usd)
+        why = HELD if held else DEARER if entry.adds_usd > NOTICEABLE_SHARE * abs(cost[entry.choice]) else AS_GOOD
+        frame.loc[where, ["quarter", "place"]] = table["quarter"].iloc[entry.choice], entry.choice
+        frame.loc[where, ["reduced_cost_usd", "share"]] = entry.adds_usd, np.nan if held else 1 - np.nan_to_num(entry.share)
+        frame.loc[where, ["judged_by", "why", "entry_usd_per_hour"]] = OPTIMUM if entry.exact else NEIGHBOURS, why, entry.usd_per_hour
     frame["usd_per_hour"] = prices[frame["place"].to_numpy(int)]
-    # of a reservation only what it costs beyond its hours on demand is in that share
-    told = (frame["judged_by"] == "whole lots") & (table["role"] != "reserve").to_numpy()[frame["place"].to_numpy(int)]
-    frame["entry_usd_per_hour"] = (frame["usd_per_hour"] * (1 - frame["share"])).where(told)
     return frame.sort_values(["share", "quarter", "offer_id"], na_position="first", ignore_index=True)[REJECTED]
+
+
+def _nearby(neighbours: Neighbours, offer_id: str, prices: np.ndarray) -> Entry | None:
+    """Return the price at which a neighbour of the plan that takes an offer costs as much as the plan; None where there is no neighbour."""
+    table, cost = neighbours.choices.table, neighbours.model.program.c[neighbours.model.position]
+    moves = neighbours.near((table["offer_id"] == offer_id).to_numpy())
+    ways = [[move for move in moves if (move.removed is None) == alone] for alone in (True, False)]
+    # where hours are on their own a quick count tells the best; where agreements tie them the duals say which to value
+    if neighbours.model.years:
+        near = [move for way in ways for move in way[:1]]
+    else:
+        near = sorted((move for way in ways for move in way[:ALIKE]), key=lambda move: neighbours.roughly(move) / move.lots)[:STARTS]
+    known = sorted((each for each in map(neighbours.value, near) if each is not None), key=lambda each: each.adds_usd / each.move.lots)
+    if any(each.over and each.adds_usd < 0 for each in known):
+        return Entry(np.nan, np.nan, known[0].move.added, np.nan, exact=False)
+    best = next((each for each in known if not each.over), None)
+    if best is None:
+        return None
+    adds, at = best.adds_usd / best.move.lots, best.move.added
+    share = 1 - (adds / cost[at] if cost[at] > 0 else 0.0)
+    # of a reservation only what it costs beyond its hours on demand is in that share
+    return Entry(adds, share, at, np.nan if table["role"].iloc[at] == "reserve" else prices[at] * share, exact=False)
