@@ -1,37 +1,44 @@
 """Libraries loaded when they are first used, and without what nothing here needs of them: seconds of imports."""
 
 import sys
-from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-#: What libraries import where it is installed, and do without where it is not. jsonschema imports grammars for the formats of addresses,
-#: which no chart and no notebook has; building them takes longer than all of Altair.
-_UNUSED = ("rfc3987_syntax", "rfc3986_validator", "dask.dataframe", "formulaic")
-#: Library -> what it imports at its start and few of its parts use: loaded when one of them does.
-_LATER: Mapping[str, tuple[str, ...]] = {
-    "statsforecast.models": (
-        "numba",
-        "scipy.signal",
-        "scipy.stats",
-        "statsforecast.core",
-        "statsforecast.distributed.fugue",
-        "statsmodels.api",
-        "statsmodels.tsa.seasonal",
-        "statsmodels.tsa.stattools",
-    )
+#: What libraries import where it is installed, and do without where it is not. jsonschema imports grammars for the formats of addresses
+#: and durations, which no chart and no notebook has; building them takes longer than all of Altair.
+_UNUSED = ("rfc3987_syntax", "rfc3986_validator", "isoduration", "dask.dataframe", "formulaic")
+_STATISTICS = (
+    "numba",
+    "scipy.signal",
+    "scipy.stats",
+    "statsforecast.core",
+    "statsforecast.distributed.fugue",
+    "statsmodels.api",
+    "statsmodels.tsa.seasonal",
+    "statsmodels.tsa.stattools",
+)
+#: Library -> what it imports at its start and few of its functions use, or none: loaded when one does.
+_LATER = {
+    "papermill": ("requests",),
+    "statsforecast.models": _STATISTICS,
+    "statsmodels.regression.linear_model": _STATISTICS,
+    "statsmodels.tsa.stattools": _STATISTICS,
 }
+#: Name of a module that brings everything -> the module that it has it from.
+_HOMES = {"statsmodels.api.OLS": "statsmodels.regression.linear_model"}
 
 
 class _Name:
     """Stands for a name of a module that is not loaded yet, until it is called or asked for something."""
 
     def __init__(self, module: str, name: str) -> None:
-        self._module, self._name = module, name
+        self._module, self._name = _HOMES.get(f"{module}.{name}", module), name
 
     def _found(self) -> Any:
+        if isinstance(sys.modules.get(self._module), _Module):
+            del sys.modules[self._module]
         return getattr(quickly(self._module), self._name)
 
     def __getattr__(self, name: str) -> Any:
@@ -58,12 +65,12 @@ def quickly(name: str) -> Any:
         >>> quickly("nbformat").__name__
         'nbformat'
     """
-    stand_ins: dict[str, ModuleType | None] = dict.fromkeys(_UNUSED)
-    stand_ins |= {part: _Module(part) for part in _LATER.get(name, ())}
-    hidden = {part: stand_in for part, stand_in in stand_ins.items() if part not in sys.modules}
-    sys.modules.update(hidden)  # type: ignore[arg-type]
+    hidden: dict[str, Any] = {part: None for part in _UNUSED if part not in sys.modules}
+    hidden |= {part: _Module(part) for part in _LATER.get(name, ()) if part not in sys.modules and part != name}
+    sys.modules.update(hidden)
     try:
         return import_module(name)
     finally:
-        for part in hidden:
-            del sys.modules[part]
+        for part, stand_in in hidden.items():
+            if sys.modules.get(part) is stand_in:
+                sys.modules.pop(part, None)

@@ -37,6 +37,7 @@ def test_views_load_neither_what_only_some_answers_need_nor_what_no_chart_needs(
 def test_forecasts_load_nothing_that_no_forecast_here_needs():
     code = (
         "import sys, numpy; from capplan.questions.demand.growth import _theta; assert _theta(numpy.arange(1.0, {}.0), 12, 12) is not None;"
+        " from capplan.questions.demand.candidates import level_candidates; level_candidates(3)['arima'](numpy.sin(numpy.arange(30.0)), 3);"
         " print([m for m in ('statsforecast', 'scipy.stats', 'statsmodels.api', 'numba', 'dask.dataframe', 'formulaic')"
         " if m in sys.modules])"
     )
@@ -60,7 +61,8 @@ def test_what_is_loaded_later_is_what_it_stands_for():
 def test_a_headless_notebook_loads_no_widgets():
     code = (
         "import sys; from capplan import check_parameters, explore, meeting, open_book, show_plan; assert meeting(None, None) is None;"
-        " print([m for m in ('ipywidgets', 'lark', 'openai', 'altair') if m in sys.modules])"
+        " print([m for m in ('ipywidgets', 'lark', 'openai', 'altair', 'scipy', 'capplan.questions', 'capplan.optimize')"
+        " if m in sys.modules])"
     )
     headless = {**os.environ, "CAPPLAN_HEADLESS": "1"}
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=headless)

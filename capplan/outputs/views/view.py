@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
+from importlib import import_module
 
 import pandas as pd
 
@@ -87,6 +88,22 @@ def once(show: Callable[[Book, Scenario], "View"]) -> Callable[[Book, Scenario],
 def leave(show: Callable[[Book, Scenario], "View"], book: Book, scenario: Scenario, view: "View") -> None:
     """Leave a view, as far as it is drawn, to the notebook of this run."""
     hand_on(_key(show.__name__, book, scenario), view)
+
+
+def handed(name: str, place: str) -> Callable[[Book, Scenario], "View"]:
+    """Return a question's view by its name, for a notebook without a person: the view is mostly handed on, and no question need be loaded.
+
+    Args:
+        place: Module that has the questions' views, loaded where none was handed on.
+    """
+    look = in_book_currency(lambda book, scenario: handed_on(_key(name, book, scenario)))
+
+    def shown(book: Book, scenario: Scenario) -> View:
+        found: View | None = look(book, scenario)
+        return getattr(import_module(place), name)(book, scenario) if found is None else found
+
+    shown.__name__ = name
+    return shown
 
 
 def _key(name: str, book: Book, scenario: Scenario) -> str:
