@@ -9,6 +9,7 @@ L4, on demand and committed for one and three years). Realised cost is what was 
 every policy alike; contracts count there by the part of them that lies in it. Compared are:
 
 - clairvoyant: the least cost that knowing all demand and prices would have had (whole lots, solved by HiGHS);
+- plan, flat prices: the plan that takes prices to stay; the plan itself takes them to move on as they had moved until then;
 - all on demand;
 - console rules: at each review as much as would have saved most over the last two months, for one or three years, and contracts for
   80 % of the mean of the last three months (`cover`), for one or three years.
@@ -51,6 +52,7 @@ class Case:
     machine: str
     prices: pd.DataFrame
     quarters: list[str]
+    history: pd.DataFrame  #: day and price of each kind of offer, on every day on which Google Cloud's list was read.
 
     @property
     def actual(self) -> np.ndarray:
@@ -87,16 +89,18 @@ def cases(quarters: int) -> list[Case]:
         first = MACHINES[machine][2]
         labels = [quarter_label(4 * int(first[:4]) + int(first[5]) - 1 + step) for step in range(quarters)]
         own = history[history["machine_type"] == machine]
-        rows = [own[own["snapshot_date"] <= quarter_start(label)].tail(1).iloc[0] for label in labels]
-        prices = pd.DataFrame(
+        listed = pd.DataFrame(
             {
-                "on_demand": [row["on_demand_usd_per_hour"] for row in rows],
-                "reserved_1y": [row["cud_1y_usd_per_month"] / HOURS_PER_MONTH for row in rows],
-                "reserved_3y": [row["cud_3y_usd_per_month"] / HOURS_PER_MONTH for row in rows],
+                "day": own["snapshot_date"],
+                "on_demand": own["on_demand_usd_per_hour"],
+                "reserved_1y": own["cud_1y_usd_per_month"] / HOURS_PER_MONTH,
+                "reserved_3y": own["cud_3y_usd_per_month"] / HOURS_PER_MONTH,
             }
         )
+        rows = [listed[listed["day"] <= quarter_start(label)].tail(1) for label in labels]
+        prices = pd.concat(rows, ignore_index=True).drop(columns="day")
         load = values / values[HISTORY - 12 : HISTORY].mean() * MEAN_ACCELERATORS
-        found.append(Case(name, load, machine, prices, labels))
+        found.append(Case(name, load, machine, prices, labels, listed))
     return found
 
 
@@ -154,8 +158,19 @@ def cover(seen: np.ndarray, _contract: float, _on_demand: float) -> float:
     return 0.8 * float(seen[-3:].mean())
 
 
-def rolling(case: Case, risk_weight: float) -> Signed:
-    """Return what the plan signs, decided anew each quarter from what was seen by then."""
+def seen_moves(case: Case, day: pd.Timestamp) -> pd.DataFrame | None:
+    """Return how prices moved a year until a day, as a table price_paths; None where they did not, or half a year of them is not known."""
+    seen = case.history[case.history["day"] <= day]
+    years = (seen["day"].iloc[-1] - seen["day"].iloc[0]) / pd.Timedelta(days=365.25)
+    if years < 0.5:
+        return None
+    change = {name: (seen[name].iloc[-1] / seen[name].iloc[0]) ** (1 / years) - 1 for name in case.prices}
+    rows = [{"path": name, "term": name, "change_share_per_year": share} for name, share in change.items() if share]
+    return pd.DataFrame(rows) if rows else None
+
+
+def rolling(case: Case, risk_weight: float, moves: Callable[[Case, pd.Timestamp], pd.DataFrame | None]) -> Signed:
+    """Return what the plan signs, decided anew each quarter from what was seen by then, with prices that move on as `moves` says."""
     accelerator, size, _ = MACHINES[case.machine]
     signed: Signed = {}
     skus = pd.DataFrame(
@@ -210,6 +225,7 @@ def rolling(case: Case, risk_weight: float) -> Signed:
             offers=pd.DataFrame(offers),
             skus=skus,
             commitments=commitments if len(commitments) else None,
+            price_paths=moves(case, day),
         )
         bought = decide(problem, proof=None).purchases
         for row in bought[bought["firm"] & (bought["kind"] == "offer")].to_dict("records"):
@@ -228,15 +244,18 @@ def main() -> None:
     rows, began = [], time.process_time()
     for case in cases(given.quarters)[: given.cases]:
         best = realised(case, clairvoyant(case))
+        moved = any(seen_moves(case, quarter_start(quarter)) is not None for quarter in case.quarters)
+        flat = rolling(case, given.risk_weight, lambda *_: None)
         policies = {
-            "plan": rolling(case, given.risk_weight),
+            "plan": rolling(case, given.risk_weight, seen_moves) if moved else flat,
+            "plan, flat prices": flat,
             "all on demand": {},
             **{f"console {term[-2:]}": console(case, term, most_saved) for term in TERMS},
             **{f"cover 80 % {term[-2:]}": console(case, term, cover) for term in TERMS},
         }
         costs = {name: realised(case, signed) / best for name, signed in policies.items()}
-        moved = case.actual.mean(axis=1) / MEAN_ACCELERATORS
-        about = f"demand x{moved[:4].mean():.2f} in year one, x{moved[4:].mean():.2f} in year two"
+        level = case.actual.mean(axis=1) / MEAN_ACCELERATORS
+        about = f"demand x{level[:4].mean():.2f} in year one, x{level[4:].mean():.2f} in year two"
         rows.append({"case": case.name, "machine": case.machine, **costs, "about": about})
         print("  ".join([f"{case.name:24}", *(f"{name} {cost:.3f}" for name, cost in costs.items()), about]), flush=True)
     table = pd.DataFrame(rows)

@@ -59,6 +59,8 @@ _WORDS = {
     "mase": "MASE",
     "owa": "OWA",
     "easy_backfill": "EASY backfill",
+    "do_nothing": "No commitments at all",
+    "look_back_30_days": "Provider console's rule",
 }
 #: Parts of names that are abbreviations.
 _ABBREVIATIONS = {part: name for part, name in _WORDS.items() if "_" not in part and part not in TERM_NAMES} | {"api": "API", "usd": "USD"}

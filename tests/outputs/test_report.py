@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,13 +13,18 @@ import sys
 import time
 from pathlib import Path
 
+import openpyxl
 import pandas as pd
 import pytest
 
+from capplan.book.book import load_book
 from capplan.errors import CapplanError, ReportError, ScenarioError
 from capplan.outputs.run.folders import replaced_whole
 from capplan.outputs.run.notebooks import execute, notebook_of, notebook_parameters
 from capplan.outputs.run.report import write_report
+from capplan.outputs.views.plan import show_procurement
+from capplan.questions.procurement.explain.alternatives import SHOWN
+from capplan.text import words
 from tests.conftest import CONTRACTS, ROOT, SKUS, SOURCES
 
 OFFERS = (
@@ -121,6 +127,36 @@ def test_report_is_whole_repeatable_and_inert(small, tmp_path, cold):
     assert "<script>alert" not in shown
     # what is left behind in the folder of reports is the report alone, and what leads to it
     assert sorted(path.name for path in first.folder.parent.iterdir()) == ["2027Q1", "latest"]
+
+
+def test_a_reader_is_shown_what_one_would_really_do_instead(make_book, tmp_path):
+    """On the page, in the workbook and in the notebook; what other numbers come from stands in the file alone."""
+    usage = "time,workload,region,quantity\n" + "".join(
+        f"{day:%Y-%m-%d},serving,us,4800\n" for day in pd.date_range("2026-08-01", "2026-11-30")
+    )
+    work = (
+        "workload,stage,unit,host,interruptible,deferrable,shortfall_usd_per_unit\nserving,serving,accelerator_hours,self,false,false,20\n"
+    )
+    speeds = "workload,accelerator,work_per_accelerator_hour,basis,as_of,source_id\nserving,H100,1,measured,2026-11-01,s1\n"
+    limits = "limit_id,kind,amount,measure,hard\nb,budget_usd,600000,p_and_l,false\n"
+    signed = CONTRACTS.replace("2026-12-31", "2027-06-30")
+    named = {"commitments": signed, "skus": SKUS, "sources": SOURCES, "offers": OFFERS, "book": BOOK, "limits": limits}
+    folder = make_book("shown", **named, usage=usage, workloads=work, speeds=speeds)
+    report = write_report(folder, {}, tmp_path / "out", lambda _: None, "quick")
+    table = pd.read_csv(report.folder / "tables" / "alternatives.csv")["name"]
+    wanted = [name for name in SHOWN if name in set(table)]
+    assert {"plan", "renew_all", "do_nothing", "look_back_30_days"} <= set(wanted)
+    page = (report.folder / "plan.html").read_text()
+    block = page[page.index("Each alternative was run over the same futures") :]
+    rows = re.findall(r"<tr[^>]*>\s*<t[dh][^>]*>(.*?)</t[dh]>", block[block.index("Regret") :], re.DOTALL)
+    assert [html.unescape(re.sub("<[^>]*>", "", row)).strip() for row in rows[: len(wanted) + 1]][1:] == [words(name) for name in wanted]
+    sheets = openpyxl.load_workbook(report.folder / "plan.xlsx", read_only=True)
+    cells = {str(cell) for sheet in sheets for row in sheet.iter_rows(values_only=True) for cell in row}
+    for name in set(table) - set(wanted):
+        assert words(name) not in html.unescape(page), name
+        assert not {name, words(name)} & cells, name
+    book = load_book(folder)
+    assert show_procurement(book, book.scenario).details["compared"]["name"].tolist() == [words(name) for name in wanted]
 
 
 def test_a_failed_run_leaves_the_old_report(small, tmp_path, monkeypatch):

@@ -146,8 +146,9 @@ def test_every_number_has_a_line_in_plain_words() -> None:
     assert lines["not taken: dear"] == (
         "Offered at $23.00 an hour for 2027Q1; costs more than what it would replace. It would begin to pay at $2.00."
     )
-    for name in costs.index.drop("plan"):
-        assert f"regret: {name.replace('_', ' ')}" in lines, name
+    regrets = {about.removeprefix("regret: ") for about in lines if about.startswith("regret: ")}
+    assert regrets == {"sign nothing yet", "do nothing", "look back 30 days"}, "what one would really do instead, and no more"
+    assert {"mean_value_plan", "look_back_coverage", "all_on_demand"} <= set(costs.index), "other numbers come from these"
     assert "more than the plan." in lines["regret: do nothing"]
     assert "after the horizon" not in lines
 
@@ -204,12 +205,12 @@ def test_one_more_unit_of_a_limit_is_worth_what_it_saves(kind: str) -> None:
 def test_what_beats_the_plan_within_its_gap_is_said_so() -> None:
     table = pd.DataFrame(
         {
-            "name": ["plan", "mean_value_plan", "all_on_demand"],
+            "name": ["plan", "renew_all", "do_nothing"],
             "expected_usd": 100.0,
             "cvar_usd": 120.0,
             "worst_usd": 130.0,
             "regret_usd": [0.0, -5.0, -50.0],
-            "meaning": ["this plan", "the average", "no cap"],
+            "meaning": ["this plan", "all of it", "none of it"],
         }
     )
     worth = pd.DataFrame({"name": ["vss"], "usd": [-5.0], "meaning": ["what planning with scenarios saves"]})
@@ -218,8 +219,8 @@ def test_what_beats_the_plan_within_its_gap_is_said_so() -> None:
     lines = in_words(pd.DataFrame(), table, worth, (nothing, pd.DataFrame()), pd.DataFrame(), proof, assumptions()).set_index("about")[
         "words"
     ]
-    assert lines["regret: mean value plan"] == "The average: $5 less than the plan, which is within the plan's proven gap."
-    assert lines["regret: all on demand"] == "No cap: $50 less than the plan."
+    assert lines["regret: renew all"] == "All of it: $5 less than the plan, which is within the plan's proven gap."
+    assert lines["regret: do nothing"] == "None of it: $50 less than the plan."
     assert "below zero because" in lines["many futures instead of their average (VSS)"]
     assert lines["proof"].endswith("10 % more at most, which is wider than was asked for.")
     assert lines["limits"] == "No limit holds the plan back."

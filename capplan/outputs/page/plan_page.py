@@ -17,6 +17,7 @@ from capplan.outputs.views.bridges import NO_PLAN, LastPlan, budget_bridge, cost
 from capplan.outputs.views.memo import memo_blocks
 from capplan.outputs.views.traced import figures_of_page_one, words_of
 from capplan.outputs.views.view import View
+from capplan.questions.procurement.explain.alternatives import shown_alternatives
 from capplan.text import counted, money, words
 
 #: What the table of verdicts says.
@@ -228,7 +229,7 @@ def _how_decided(plan: Plan, pictures: dict[str, str], gaps: pd.DataFrame, flips
         " the limits that hold the plan back, and the offers that were not taken.",
         [pictures[name] for name in ("costs", "alternatives") if name in pictures],
         [
-            TableBlock(plan_tables.in_plain_words(bought.alternatives), file="tables/alternatives.csv"),
+            TableBlock(plan_tables.in_plain_words(shown_alternatives(bought.alternatives)), file="tables/alternatives.csv"),
             TableBlock(bought.explanation, "The same in plain words, a line for each number.", shown=60),
             *[TableBlock(bought.verdicts, VERDICT_CAPTION, file="tables/verdicts.csv")] * bool(len(bought.verdicts)),
             *_flip_tables(flips),

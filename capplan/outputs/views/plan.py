@@ -17,6 +17,7 @@ from capplan.outputs.views.capacity_charts import capacity_chart, contract_chart
 from capplan.outputs.views.decision_tables import decisions
 from capplan.outputs.views.plan_tables import in_plain_words
 from capplan.outputs.views.view import View, once
+from capplan.questions.procurement.explain.alternatives import shown_alternatives
 from capplan.questions.procurement.work.accelerators_needed import accelerators_needed
 from capplan.records import word_list
 from capplan.text import money, words
@@ -35,12 +36,12 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
     book = asked_book(book, scenario)
     bought = purchases_of(book, scenario)
     need = accelerators_needed(work_of(book, scenario), bought.dispatch)
-    others = bought.alternatives.assign(label=bought.alternatives["name"].map(words))
+    shown = shown_alternatives(bought.alternatives)
     pictures = {
         **({"capacity": capacity_chart(book, bought, work_of(book, scenario))} if len(bought.capacity) else {}),
         "alternatives": charts.frontier(
-            others,
-            title=_regret_title(bought.alternatives),
+            shown.assign(label=shown["name"].map(words)),
+            title=_regret_title(shown),
             across=charts.Axis("Expected cost", "USD", "expected_usd"),
             up=charts.Axis("Cost in the bad cases (CVaR)", "USD", "cvar_usd"),
             subtitle="Lower left is better; unserved work is counted at its price",
@@ -55,9 +56,7 @@ def show_procurement(book: Book, scenario: Scenario) -> View:
         "limits": bought.binding,
         "limit_lots": bought.limit_lots,
         "alternatives": bought.alternatives,
-        "compared": in_plain_words(bought.alternatives)[
-            ["name", "expected_usd", "bad_cases_usd", "worst_usd", "shortfall_usd", "regret_usd"]
-        ],
+        "compared": in_plain_words(shown)[["name", "expected_usd", "bad_cases_usd", "worst_usd", "shortfall_usd", "regret_usd"]],
         "capacity": bought.capacity,
         "need": need,
         "branches": bought.branches,
@@ -108,7 +107,7 @@ def _rehearsal_title(summary: pd.DataFrame) -> str:
 
 def _regret_title(alternatives: pd.DataFrame) -> str:
     """Say what the nearest thing one could do instead would cost more."""
-    others = alternatives[~alternatives["name"].isin(["plan", "all_on_demand"])]
+    others = alternatives[alternatives["name"] != "plan"]
     if others.empty:
         return "The plan against what else could be done"
     nearest = others.loc[others["regret_usd"].idxmin()]

@@ -15,6 +15,7 @@ from capplan.outputs.views.capacity_charts import contract_chart
 from capplan.outputs.views.demand import show_demand
 from capplan.outputs.views.portfolio import show_portfolio
 from capplan.outputs.views.view import View
+from capplan.questions.procurement.explain.alternatives import shown_alternatives
 from capplan.text import counted, money, whole_words, words
 
 #: Bounds that make a rough plan, which is there in seconds.
@@ -101,8 +102,7 @@ def _waiting(book: Book, scenario: Scenario) -> View:
 
 def _proof(book: Book, scenario: Scenario) -> View:
     bought = purchases_of(asked_book(book, scenario), scenario)
-    proof, others = bought.proof, bought.alternatives
-    others = others[others["name"] != "all_on_demand"].sort_values("objective_usd", kind="stable")
+    proof, others = bought.proof, shown_alternatives(bought.alternatives).sort_values("objective_usd", kind="stable")
     said = str(bought.explanation.set_index("about").at["proof", "words"])
     picture = charts.bars(
         others.assign(label=others["name"].map(words), value=others["objective_usd"]),

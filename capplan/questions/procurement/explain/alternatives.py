@@ -39,6 +39,8 @@ SMALL_COLUMNS, SMALL_PATHS, KNOWN_GAP = 1_000, 100, 1e-4
 BESIDE = 2.0
 NOT_YET = "nothing is signed before the next review; the best plan from then on"
 WITHIN = "a plan that keeps every budget, also those that may be broken at a price"
+#: Alternatives that a reader is shown, in this order; the table has more, which other numbers come from.
+SHOWN = ("plan", "sign_nothing_yet", "renew_all", "do_nothing", "look_back_30_days", "within_budget")
 #: A budget is kept up to this sum.
 KEPT_USD = 1.0
 #: Groups of paths in that bound.
@@ -114,6 +116,11 @@ def compare_alternatives(found: Decided, further: Sequence[tuple[str, np.ndarray
     table = pd.DataFrame(rows)
     table["regret_usd"] = table["objective_usd"] - table["objective_usd"].iloc[0]
     return table[[name for name in table.columns if name != "meaning"] + ["meaning"]]
+
+
+def shown_alternatives(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the alternatives that a reader is shown, as far as a plan has them: what one would really do instead."""
+    return table.set_index("name", drop=False).reindex([name for name in SHOWN if name in set(table["name"])]).reset_index(drop=True)
 
 
 def mean_value_plan(model: Model, solution: Solution, a: ProcurementAssumptions) -> Solution:

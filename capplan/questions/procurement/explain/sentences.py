@@ -10,6 +10,7 @@ import pandas as pd
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.dollars import said_on
 from capplan.questions.procurement.answer import Proof
+from capplan.questions.procurement.explain.alternatives import shown_alternatives
 from capplan.questions.procurement.explain.whole_lots import HELD, OPTIMUM
 from capplan.records import records
 from capplan.text import counted, money, price
@@ -52,7 +53,7 @@ def in_words(
     ]
     rows += [
         (f"regret: {row.name.replace('_', ' ')}", _regret(row.meaning, float(row.regret_usd), proof))
-        for row in alternatives.itertuples(index=False)
+        for row in shown_alternatives(alternatives).itertuples(index=False)
         if row.name != "plan"
     ]
     rows += _limits(*limits)
