@@ -81,7 +81,8 @@ class BasisStore:
             (basis, row, short), (N,) each: Where each point came to rest; `walk.FITS`, `walk.WAITS` for one that has moved often enough,
                 else the row that nothing can enter by and by how much it is short.
         """
-        points = Points(np.ascontiguousarray(b), tolerance, basis.astype(np.int64), np.zeros(len(b), dtype=np.int64), np.zeros(len(b)))
+        none = np.zeros(len(b), dtype=np.int64)
+        points = Points(np.ascontiguousarray(b), tolerance, basis.astype(np.int64), none, none.copy(), np.zeros(len(b)))
         # points of one basis follow each other, so that its inverse is read from memory once
         left = np.argsort(basis, kind="stable")
         with guard:

@@ -144,6 +144,13 @@ class RecourseLibrary:
         result.eliminate_zeros()
         return result
 
+    def totals(self, rhs: Array, basis: Array, values: Array) -> Array:
+        """Return sums of the optimal recourse of each point, weighed with values, (k, r): (k, N)."""
+        weight = np.hstack([values * self.column_scale, np.zeros((len(values), self.size))])
+        amount = np.maximum(self.bases.values(basis, self.standard(rhs)), 0.0)
+        columns = self.bases.columns[basis]
+        return np.array([np.einsum("ij,ij->i", amount, each[columns]) for each in weight])
+
     @property
     def duals(self) -> Array:
         """Duals of every basis for the rows as they were given, (bases, m)."""

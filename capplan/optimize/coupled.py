@@ -9,7 +9,7 @@ from scipy import sparse
 from capplan.errors import SolveError
 from capplan.optimize.evaluation import Cut, Evaluator
 from capplan.optimize.mixing import Levels, Rows, mix_levels
-from capplan.optimize.program import TwoStage, check_weights, cost_states, point_costs, right_hand_sides, risk_weights, row_use
+from capplan.optimize.program import TwoStage, check_weights, cost_states, right_hand_sides, risk_weights
 from capplan.optimize.separable import SeparableRecourse
 
 Array = np.ndarray
@@ -44,6 +44,7 @@ class Level(NamedTuple):
     """Dispatch of a cell's points where one unit of each kind of use has a price."""
 
     number: int  #: Which price.
+    shift: Array  #: (m,): By how much the first stage shifts the points' right-hand sides.
     basis: Array  #: (points, parts): Bases that the points rest on.
     cost: Array  #: (S,): Recourse cost by scenario.
     used: Array  #: (kinds, S): Use by kind and scenario, with the weights of costs.
@@ -117,6 +118,8 @@ class CoupledEvaluator:
         self.visits = 0
         costs = cost_states(problem)[0]
         use = [np.broadcast_to(np.atleast_2d(problem.expected[k].g), costs.shape) for k in self.first]
+        #: What is counted of recourse by technology: its cost, then each kind of use, (1 + kinds, r).
+        self.counts = np.stack([costs, *use], axis=1)[cost_states(problem)[1]]
         largest = max((np.abs(g).max(initial=0.0) for g in use), default=1.0)
         # Rows that count no use limit the first stage alone; their price must be finite all the same.
         self.highest = HIGHEST_PRICE * np.abs(costs).max(initial=1e-9) / (largest or 1.0)
@@ -128,7 +131,7 @@ class CoupledEvaluator:
         if (self.most <= 0).any():
             raise SolveError("an expected row counts use that costs nothing; prices prove nothing there, write the program out")
         self.always = self._always()
-        self.active: dict[int, dict[int, Array | None]] = {c: dict.fromkeys(numbers) for c, numbers in self.always.items()}
+        self.active: dict[int, dict[int, Level | None]] = {c: dict.fromkeys(numbers) for c, numbers in self.always.items()}
         self.free = self._free()
 
     def evaluate(self, x: Array, open_share: float = 0.0, others: Sequence[Price] = (), worth: float = np.inf) -> Coupled:
@@ -146,7 +149,7 @@ class CoupledEvaluator:
         x[self.free] = 0.0
         room = np.array([row.limit - float(row.a @ x) for row in problem.expected])
         fixed, first = self._fixed(x), float(problem.c @ x)
-        levels = {c: [self._level(x, c, number, basis) for number, basis in self.active[c].items()] for c in self.coupled}
+        levels = {c: [self._level(x, c, number, last) for number, last in self.active[c].items()] for c in self.coupled}
         bound, best = -np.inf, Price(np.zeros(len(room)), problem.probability)
         mix = self._mix(levels, fixed, room)
         for step in range(MOST_ROUNDS):
@@ -190,7 +193,7 @@ class CoupledEvaluator:
 
     def decisions(self, x: Array, found: Coupled) -> sparse.csr_matrix:
         """Return the mixture's recourse of every point, (P, r) sparse."""
-        problem, total = self.problem, sparse.lil_matrix((len(self.problem.technology), len(self.problem.q))).tocsr()
+        problem = self.problem
         assert self.base.basis is not None
         free = np.setdiff1d(np.arange(len(problem.technology)), np.concatenate([self.points[c] for c in self.coupled]))
         parts = [(free, np.ones(len(free)), self.base.library, self.base.basis[free])]
@@ -200,10 +203,16 @@ class CoupledEvaluator:
                 weight = share[problem.scenario[own]]
                 taken = weight > 0
                 parts.append((own[taken], weight[taken], self.libraries[level.number], level.basis[taken]))
-        for points, weight, library, basis in parts:
-            place = sparse.csr_matrix((weight, (points, np.arange(len(points)))), shape=(len(problem.technology), len(points)))
-            total = total + place @ library.decisions(right_hand_sides(problem, x, points), basis)
-        return sparse.csr_matrix(total)
+        laid_out = [library.decisions(right_hand_sides(problem, x, points), basis).tocoo() for points, _, library, basis in parts]
+        row, amount = (
+            np.concatenate(each)
+            for each in zip(
+                *((points[one.row], one.data * weight[one.row]) for one, (points, weight, *_) in zip(laid_out, parts, strict=True)),
+                strict=True,
+            )
+        )
+        place = row, np.concatenate([one.col for one in laid_out])
+        return sparse.csr_matrix((amount, place), shape=(len(problem.technology), len(problem.q)))
 
     def _by_scenario(self, points: Array, value: Array) -> Array:
         """Sum a value of points with their weights by scenario."""
@@ -219,20 +228,22 @@ class CoupledEvaluator:
                 total += self._by_scenario(own, self.base.library.costs(right_hand_sides(problem, x, own), self.base.basis[own]))
         return total
 
-    def _level(self, x: Array, c: int, number: int, start: Array | None) -> Level:
-        """Dispatch a cell's points at a price."""
-        problem, own, library = self.problem, self.points[c], self.libraries[number]
+    def _level(self, x: Array, c: int, number: int, last: Level | None) -> Level:
+        """Dispatch a cell's points at a price; where they are what they were at the last first stage, so is the dispatch."""
+        problem, own, library, technology = self.problem, self.points[c], self.libraries[number], self.technology[c]
         self.last_asked[number] = self.visits
-        rhs = right_hand_sides(problem, x, own)
+        shift = np.asarray(problem.T[technology] @ x).ravel()
+        if last is not None and np.array_equal(shift, last.shift):
+            return last
+        rhs = problem.h[own] - shift
         if number == 0:
             assert self.base.basis is not None
             basis = self.base.basis[own]
         else:
-            basis = library.evaluate(rhs, problem.technology[own], start).basis
-        amount = library.decisions(rhs, basis)
-        cost = self._by_scenario(own, point_costs(problem, amount, own))
-        used = np.array([self._by_scenario(own, row_use(problem, problem.expected[k], amount, own)) for k in self.first])
-        return Level(number, basis, cost, used, cost + self.prices[number] @ used)
+            basis = library.evaluate(rhs, problem.technology[own], None if last is None else last.basis).basis
+        total = library.totals(rhs, basis, self.counts[technology])
+        cost, *used = (self._by_scenario(own, each) for each in total)
+        return Level(number, shift, basis, cost, np.array(used), cost + self.prices[number] @ np.array(used))
 
     def _wanted(self, c: int, price: Price) -> Array:
         """Return the price of each kind of use in a cell by scenario, (kinds, S)."""
@@ -303,7 +314,7 @@ class CoupledEvaluator:
         for c, shares in zip(self.coupled, mix.shares, strict=True):
             proof = self._between(c, levels[c], best)[1]
             keep = np.flatnonzero((shares > 1e-9).any(axis=1) | (proof > 0).any(axis=1)).tolist()
-            self.active[c] = {levels[c][i].number: levels[c][i].basis for i in sorted({*range(len(self.always[c])), *keep})}
+            self.active[c] = {levels[c][i].number: levels[c][i] for i in sorted({*range(len(self.always[c])), *keep})}
         active = {number for known in self.active.values() for number in known}
         idle = sorted((visit, number) for number, visit in self.last_asked.items() if visit < self.visits and number not in active)
         for _, number in idle[:-MOST_PRICES]:

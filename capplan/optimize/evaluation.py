@@ -57,17 +57,33 @@ class Evaluator:
         self.lattice = lattice
         self.basis: Array | None = None
         self.reference: Array | None = None
-        #: Where the points rest, with the first stage; duals of the points at some bases.
+        #: Where the points rest, with the shifts of their right-hand sides; duals of the points at some bases.
         self._rested: tuple[Array, Bunched] | None = None
         self._priced: tuple[Array, Array] | None = None
         self._groups: PathGroups | None = None
 
     def rest(self, x: Array) -> Bunched:
-        """Bring every point to its optimal basis at x; where they rest there already, they stay."""
-        if self._rested is None or self._rested[1].basis is not self.basis or not np.array_equal(self._rested[0], x):
-            found = self._rest(shifts(self.problem, x), stay=True)
-            self.basis, self._rested = found.basis, (x.copy(), found)
-        return self._rested[1]
+        """Bring every point to its optimal basis at x; those whose right-hand sides are what they were stay where they are."""
+        shift = shifts(self.problem, x)
+        if self._rested is None or self._rested[1].basis is not self.basis:
+            found = self._rest(shift, stay=True)
+        else:
+            moved = (shift != self._rested[0]).any(axis=1)[self.problem.technology]
+            if not moved.any():
+                return self._rested[1]
+            found = self._rest(shift, stay=True) if moved.all() else self._moved(shift, np.flatnonzero(moved), self._rested[1])
+        self.basis, self._rested = found.basis, (shift, found)
+        return found
+
+    def _moved(self, shift: Array, moved: Array, rested: Bunched) -> Bunched:
+        """Return every point's optimal basis where only some of them have moved."""
+        if self._groups is not None:
+            return self._groups.rest(self.library, shift, stay=True)
+        basis, ray = rested.basis.copy(), rested.ray.copy()
+        for part in chunks(len(moved)):
+            own = moved[part]
+            basis[own], ray[own] = rest_points(self.library, self.problem.technology[own], self.problem.h[own], shift, basis[own])
+        return Bunched(basis, ray)
 
     def _rest(self, shift: Array, *, stay: bool = False) -> Bunched:
         """Return every point's optimal basis where the first stage shifts right-hand sides by so much, (G, m)."""
@@ -213,7 +229,8 @@ def aggregate(problem: TwoStage, clusters: int) -> TwoStage:
         if not len(own):
             continue
         centred = problem.h[own] - problem.h[own].mean(axis=0)
-        direction = np.linalg.svd(centred[:2048], full_matrices=False)[2][0]
+        direction = np.linalg.eigh(np.einsum("pi,pj->ij", centred[:2048], centred[:2048]))[1][:, -1]
+        direction = direction * np.sign(direction[np.abs(direction).argmax()])
         for part in np.array_split(own[np.argsort(centred @ direction, kind="stable")], min(clusters, len(own))):
             mass.append(weight[part].sum())
             rhs.append(weight[part] @ problem.h[part] / mass[-1])

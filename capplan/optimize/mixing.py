@@ -8,7 +8,7 @@ from scipy import sparse
 from capplan.optimize.solver import Arrays, solve_arrays
 
 Array = np.ndarray
-#: Use below this share of the largest cost is rounding, and would only spoil the scaling.
+#: Cost and use below this share of the largest cost are rounding, and would only spoil the scaling.
 DUST = 1e-12
 
 
@@ -59,11 +59,12 @@ def mix_levels(levels: Levels, shared: Rows, probability: Array, risk_weight: fl
     )
     shares = count * scenarios
     column, scenario = np.arange(shares), np.tile(np.arange(scenarios), count)
+    cost, used = (np.where(np.abs(each) < DUST * unit, 0.0, each) for each in (cost, used))
     one = sparse.csr_matrix(
         (np.ones(shares), (np.repeat(cell, scenarios) * scenarios + scenario, column)), shape=(cells * scenarios, shares)
     )
     tail = sparse.csr_matrix((-cost.ravel() / unit, (scenario, column)), shape=(scenarios, shares))
-    use = sparse.csr_matrix(np.where(np.abs(used) < DUST * unit, 0.0, used / unit).transpose(1, 0, 2).reshape(rows, shares))
+    use = sparse.csr_matrix((used / unit).transpose(1, 0, 2).reshape(rows, shares))
     # columns: shares by level and scenario, excess of scenario costs over eta, eta, first-stage columns, excess over the rows
     A = sparse.bmat(
         [

@@ -96,6 +96,15 @@ class SeparableRecourse:
         place = np.concatenate(row), np.concatenate(column)
         return sparse.csr_matrix((np.concatenate(value), place), shape=(len(rhs), self.columns))
 
+    def totals(self, rhs: Array, basis: Array, values: Array) -> Array:
+        """Return sums of the optimal recourse of each point, weighed with values, (k, r): (k, N)."""
+        result = np.zeros((len(values), len(rhs)))
+        for k, (rows, columns) in enumerate(self.parts):
+            for s, own in self._with_state(basis[:, k]):
+                here = self.libraries[s][k].totals(rhs[np.ix_(own, rows)], basis[own, k] // self.states, values[:, columns])
+                result[:, own] += here
+        return result
+
     def _by_state(self, technology: Array) -> list[tuple[int, Array]]:
         """Group points by the cost state of their technology."""
         if self.states == 1:

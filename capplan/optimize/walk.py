@@ -50,11 +50,12 @@ class Held(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Points on their walk: right-hand sides (N, m), what counts as zero, basis; then a row or a mark, and how short that is."""
+    """Points on their walk: right-hand sides (N, m), what counts as zero, basis, steps; then a row or a mark, and how short that is."""
 
     b: Array
     tolerance: Array
     basis: Array
+    taken: Array
     row: Array
     short: Array
 
@@ -74,7 +75,7 @@ HELD = types.NamedTuple(
     ],
     Held,
 )
-POINTS = types.NamedTuple([ROWS, REALS, NUMBERS, NUMBERS, REALS], Points)
+POINTS = types.NamedTuple([ROWS, REALS, NUMBERS, NUMBERS, NUMBERS, REALS], Points)
 WORK = types.NamedUniTuple(REALS, 3, Work)
 
 
@@ -197,7 +198,8 @@ def walk(held, points, work, order, steps, clock):  # type: ignore[no-untyped-de
         p = order[i]
         number = points.basis[p]
         points.row[p] = WAITS
-        for _ in range(steps):
+        # steps that were taken before there was room for the next one count
+        while points.taken[p] < steps:
             at = held.slot[number]
             if at < 0:
                 points.row[p] = LOST
@@ -217,5 +219,6 @@ def walk(held, points, work, order, steps, clock):  # type: ignore[no-untyped-de
                 points.row[p], points.short[p] = row, -work.value[row]
                 break
             number = target
+            points.taken[p] += 1
         points.basis[p] = number
     return len(order)

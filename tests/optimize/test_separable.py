@@ -16,6 +16,7 @@ from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.inverses import FIRST_ROOM
 from capplan.optimize.lattice import find_lattice
 from capplan.optimize.mean_program import mean_program
+from capplan.optimize.mixing import Levels, Rows, mix_levels
 from capplan.optimize.program import cost_states, point_costs, right_hand_sides
 from capplan.optimize.separable import independent_parts
 from capplan.optimize.two_stage import TwoStage, blended_cost, solve_two_stage
@@ -196,3 +197,33 @@ def test_what_a_store_lets_go_of_another_takes():
         assert second.row_of_inverse(number, 2) == pytest.approx(np.linalg.inv(matrix[:, columns])[2])
     assert len(second.kept.inverse) == have
     assert len(set(second.slot[: second.count].tolist())) == FIRST_ROOM
+
+
+def test_a_cost_that_is_rounding_does_not_spoil_a_mixture():
+    """Costs of 1e-30 beside 1e8 are none; they once made the solver say that the mixture can be improved without end."""
+    draw = np.random.default_rng(6)
+    cost = np.concatenate([draw.uniform(1e7, 2e7, (3, 12)), draw.uniform(1e-30, 2e-29, (2, 12))])
+    used = -draw.uniform(1e6, 2e6, (5, 1, 12)) / 12
+    levels = Levels(cost, used, np.array([0, 0, 0, 1, 1]), draw.uniform(1e7, 2e7, 12))
+    shared = Rows(np.array([1.05 * used.sum(axis=(1, 2)).min()]), np.array([[-1.0]]), np.array([0.8]), 1e3)
+    found = mix_levels(levels, shared, np.full(12, 1 / 12), 0.3, 0.25)
+    clean = mix_levels(levels._replace(cost=np.where(cost < 1.0, 0.0, cost)), shared, np.full(12, 1 / 12), 0.3, 0.25)
+    assert found.free == pytest.approx(clean.free)
+    assert (found.shares * cost).sum() == pytest.approx((clean.shares * cost).sum())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_points_that_do_not_move_stay_and_sums_are_those_of_what_is_laid_out(seed):
+    """From one first stage to the next only points of some quarters move: the rest is as a fresh evaluator finds it, sums included."""
+    problem = fleet(seed, quarters=4, classes=3, pools=3, scenarios=8)
+    evaluator, draw = Evaluator(problem, 0.2, recourse_of(problem)), np.random.default_rng(seed)
+    x = np.zeros(len(problem.c))
+    for j in draw.permutation(len(x)):
+        x = x.copy()
+        x[j] = min(problem.upper[j], 2.0)
+        fresh = Evaluator(problem, 0.2, recourse_of(problem))
+        assert evaluator.costs(x) == pytest.approx(fresh.costs(x), rel=1e-9)
+    rhs, values = right_hand_sides(problem, x), draw.uniform(0, 1, (2, len(problem.q)))
+    assert evaluator.library.totals(rhs, evaluator.basis, values) == pytest.approx(
+        (evaluator.decisions(x) @ values.T).T, rel=1e-9, abs=1e-12
+    )

@@ -190,7 +190,7 @@ def _pay(x: np.ndarray, entries: np.ndarray, over: float, limit: Mapping[str, ob
 
 def _within_limits(court: Court, x: np.ndarray, solution: Solution, a: ProcurementAssumptions) -> list[Served]:
     """Return the purchases of a first stage with the best use by the hour that keeps budgets or pays for them; empty if none does."""
-    model, program = court.model, court.free.problem
+    model, program = court.model, court.program
     lower, upper = program.lower.copy(), program.upper.copy()
     lower[model.position] = upper[model.position] = model.lots(x).round()
     held = replace(model, program=replace(program, lower=lower, upper=upper))

@@ -58,30 +58,30 @@ class Court:
     """
 
     def __init__(self, model: Model, program: TwoStage, solution: Solution, a: ProcurementAssumptions) -> None:
-        self.model, self.free, self.a = model, judge(program, solution, a), a
+        self.model, self.program, self.a = model, program, a
         self.tied: CoupledEvaluator | None = None
         self.whole = replace(model, program=program).whole()
+        self.free = judge(replace(self.whole, expected=self.whole.expected[len(program.expected) :]), solution, a)
         if model.years and not written_out(program):
-            agreements = replace(self.whole, expected=self.whole.expected[len(program.expected) :])
-            base = Evaluator(agreements, a.tail_share, self.free.library)
             # where use could earn at the highest price of an agreement, each hour is served on its own
             with contextlib.suppress(SolveError):
-                self.tied = CoupledEvaluator(base, a.risk_weight, a.tail_share, a.gap_share)
+                self.tied = CoupledEvaluator(self.free, a.risk_weight, a.tail_share, a.gap_share)
 
     def dispatch(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, sparse.csr_matrix]:
         """Return a first stage with what it leaves unspent paid, its recourse cost by scenario, (S,), and its recourse, (P, r)."""
         model = self.model
         x = model.settled(x, np.zeros(len(model.years))) if model.years else x
-        cost, decisions = self.free.costs(x), self.free.decisions(x)
+        cost, decisions = self.free.costs(x), None
         if (model.years or model.soft.any()) and np.isfinite(cost).all():
             with contextlib.suppress(SolveError):  # short of digits
-                if written_out(self.free.problem):
+                if written_out(self.program):
                     cost, decisions = self._written_out(x)
                 elif self.tied is not None:
-                    self.tied.base.rest(x)
                     found = self.tied.evaluate(x)
                     if np.isfinite(found.cost_by_scenario).all():
                         cost, decisions = found.cost_by_scenario, self.tied.decisions(x, found)
+        if decisions is None:
+            decisions = self.free.decisions(x)
         return (paid(model, x, decisions) if model.years else x), cost, decisions
 
     def _written_out(self, x: np.ndarray) -> tuple[np.ndarray, sparse.csr_matrix]:
