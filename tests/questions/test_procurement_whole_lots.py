@@ -100,6 +100,16 @@ def test_an_offer_is_taken_just_below_the_price_that_is_named(needed: list[float
     assert below < 0 or "poor" in set(planned(below).purchases["offer_id"])
 
 
+def test_a_reservation_is_priced_as_what_it_is_at_that_price() -> None:
+    """Above the price by the hour it reserves capacity, below it pays for it; nothing is said of prices where nothing is wanted."""
+    rows = [ON_DEMAND, offer("good", "lease", 2.0, term_months=3), offer("held", "reserved_1y", 4.4, discounts="none")]
+    row = solve(demand([[10.0] * 4]), rows).rejected.set_index("offer_id").loc["held"]
+    assert (row["judged_by"], row["entry_usd_per_hour"]) == ("all plans", pytest.approx(2.0))
+    idle = solve(demand([[0.0]]), rows).rejected
+    assert idle["judged_by"].eq("parts of lots").all()
+    assert idle["entry_usd_per_hour"].isna().all()
+
+
 def random_book(seed: int, price: float, room: float = 0.0) -> tuple[list[Any], dict[str, Any]]:
     """State a random small book with an offer at a price, under a quota that has some more room."""
     rng = np.random.default_rng(seed)

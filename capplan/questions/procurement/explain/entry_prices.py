@@ -55,15 +55,17 @@ def entry_price(found: Decided, offer_id: str) -> Entry | None:
         offer_id: An offer that the plan does not take.
 
     Returns:
-        None where the offer's price is not one of the book's.
+        None where the offer's price is not one of the book's, no work could ever want it, or another price would offer something else.
 
     Source: Dinkelbach, "On nonlinear fractional programming", Management Science 13 (1967).
     """
     repriced = _repriced(found.problem, found.market, offer_id)
     own = _starts(found, offer_id)
-    if repriced is None or not own.any():
+    if repriced is None or not (found.model.program.upper[found.model.position[own]] > 0).any():
         return None
     other = state_problem(repriced(OTHER_SHARE))
+    if not found.choices.table["name"].equals(other.choices.table["name"]):
+        return None
     moves = _moves(found, other, own)
     stated: Callable[[float], Stated] = lambda share: state_problem(repriced(share))  # noqa: E731
     search = _Search(found, offer_id, moves, None if _same_but(found, other, own) else stated)
@@ -112,11 +114,11 @@ class _Search:
             exact = bool(abs(more) <= self._close or high - low <= FINE_SHARE or (share == NOTHING and not pays))
             if exact:
                 break
-            step = max(share - more / slope, NOTHING) if slope > 0 else np.nan
+            step = max(share - more / slope, NOTHING) if slope > 0 else share
             known = not (np.isnan(low) or np.isnan(high))
             if known and not (pays and low < step < high and (self.stated is None or alike < PATIENCE)):
                 share = low + (high - low) * height[True] / (height[True] - height[False])
-            elif known or (not alike and (step > share) == pays):
+            elif known or (not alike and step != share and (step > share) == pays):
                 share = step
             else:
                 share = 2 * share if pays else NOTHING
@@ -140,7 +142,10 @@ class _Search:
             self.without = _best(_held(program, columns), a.risk_weight, a.tail_share).upper
         with_it = _best(_forced(program, columns), a.risk_weight, a.tail_share)
         lots = np.where(own, stated.model.lots(with_it.x).round(), 0.0)
-        return with_it.upper - self.without, lots, float(self.moves @ lots)
+        slope = float(self.moves @ lots)
+        if slope <= 0:  # at the price it is paid capacity, at its own a reservation
+            slope = float(program.c[columns] @ lots[own]) / share
+        return with_it.upper - self.without, lots, slope
 
 
 def _best(program: TwoStage, risk_weight: float, tail_share: float) -> Solution:
