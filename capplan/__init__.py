@@ -46,8 +46,10 @@ _SHOWN = "capplan.outputs.views.all_questions"
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("show_") and os.environ.get("CAPPLAN_HEADLESS"):
-        return import_module("capplan.outputs.views.view").handed(name, _SHOWN)
+    if os.environ.get("CAPPLAN_HEADLESS"):
+        import_module("capplan.loading").look_rarely()
+        if name.startswith("show_"):
+            return import_module("capplan.outputs.views.view").handed(name, _SHOWN)
     place = _PUBLIC.get(name, _SHOWN if name.startswith("show_") else "")
     if place and hasattr(import_module(place), name):
         return getattr(import_module(place), name)

@@ -8,6 +8,8 @@ import pandas as pd
 
 #: Spreadsheets run a cell that starts with one of these signs as a formula; one that is guarded already is guarded once more.
 _LIVE = re.compile(r"'* *[=+\-@\t\r\n]")
+#: With one of these it begins, and few texts do.
+_FIRST = "' =+-@\t\r\n"
 
 
 def inert(text: object) -> object:
@@ -17,7 +19,7 @@ def inert(text: object) -> object:
         >>> inert("=HYPERLINK(1)"), inert("chat"), inert(-2.5)
         ("'=HYPERLINK(1)", 'chat', -2.5)
     """
-    if isinstance(text, str) and _LIVE.match(text):
+    if isinstance(text, str) and text[:1] in _FIRST and _LIVE.match(text):
         return "'" + text
     return text
 

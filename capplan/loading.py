@@ -1,11 +1,15 @@
 """Libraries loaded when they are first used, and without what nothing here needs of them: seconds of imports."""
 
+import gc
 import sys
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+#: New objects after which a run looks for what only refers to itself, and how many such looks come before a look at all there is: a run
+#: ends soon, so the hundreds of looks that the interpreter would take while libraries load are not worth their time.
+LOOKS = (50_000, 20, 50)
 #: What libraries import where it is installed, and do without where it is not. jsonschema imports grammars for the formats of addresses
 #: and durations, which no chart and no notebook has; building them takes longer than all of Altair.
 _UNUSED = ("rfc3987_syntax", "rfc3986_validator", "isoduration", "dask.dataframe", "formulaic")
@@ -74,3 +78,8 @@ def quickly(name: str) -> Any:
         for part, stand_in in hidden.items():
             if sys.modules.get(part) is stand_in:
                 sys.modules.pop(part, None)
+
+
+def look_rarely() -> None:
+    """Let this process look rarely for what only refers to itself: for runs that end soon, not for one in which a person works."""
+    gc.set_threshold(*LOOKS)

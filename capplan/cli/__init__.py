@@ -1,6 +1,5 @@
 """The command line."""
 
-import gc
 import io
 import os
 import sys
@@ -9,17 +8,14 @@ import traceback
 from capplan.cli import asking, checking, commands, servers
 from capplan.cli.shared import app, overrides, say
 from capplan.errors import CapplanError
-
-#: New objects after which a run looks for what only refers to itself, and how many such looks come before a look at all there is: a run
-#: ends soon, so the hundreds of looks that the interpreter would take while libraries load are not worth their time.
-LOOKS = (50_000, 20, 50)
+from capplan.loading import look_rarely
 
 __all__ = ["app", "asking", "checking", "commands", "main", "overrides", "servers"]
 
 
 def main() -> None:
     """Run the command line; every expected failure is one message and a non-zero exit."""
-    gc.set_threshold(*LOOKS)
+    look_rarely()
     from capplan.outputs.run.stopping import stoppable
 
     for stream in (sys.stdout, sys.stderr):

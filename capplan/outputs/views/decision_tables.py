@@ -55,7 +55,8 @@ def decisions(plan: Plan) -> pd.DataFrame:
     ):
         table[name] = in_currency(plan, usd, table["sign_by"])
     table["price"] = _price_basis(plan, table)
-    table["because"] = [_because(plan, row) for row in records(table)]
+    held = _held_by_quarter(plan)
+    table["because"] = [_because(plan, held, row) for row in records(table)]
     columns = "firm submit_by sign_by approver machines accelerators accelerator provider region term quarter starts ends".split()
     return table[[*columns, "upfront_amount", "value_amount", "exit_amount", "price", "because", "offer_id"]]
 
@@ -74,7 +75,14 @@ def _price_basis(plan: Plan, table: pd.DataFrame) -> list[str]:
     return found
 
 
-def _because(plan: Plan, row: dict[Any, Any]) -> str:
+def _held_by_quarter(plan: Plan) -> dict[tuple[str, str], pd.Series]:
+    """Return the accelerators held already in each quarter, by provider and accelerator."""
+    existing = plan.purchases.capacity[plan.purchases.capacity["source"] == "existing"]
+    held = existing["accelerators"] * existing["share"]
+    return {pair: part.groupby(existing["quarter"]).sum() for pair, part in held.groupby([existing["provider"], existing["accelerator"]])}
+
+
+def _because(plan: Plan, held_by_quarter: dict[tuple[str, str], pd.Series], row: dict[Any, Any]) -> str:
     """Say why a purchase is made: a spend agreement it uses up, a contract that ends, a lower price, or demand."""
     found = []
     for year in records(plan.ledger.agreements):
@@ -84,11 +92,8 @@ def _because(plan: Plan, row: dict[Any, Any]) -> str:
             found.append(f"uses up {year['agreement_id']} to {year['end']:%Y-%m}")
     if row["kind"] == "renewal":
         return listed(["a contract ends", *found])
-    capacity = plan.purchases.capacity
-    mine = capacity[
-        (capacity["provider"] == row["provider"]) & (capacity["accelerator"] == row["accelerator"]) & (capacity["source"] == "existing")
-    ]
-    held = (mine["accelerators"] * mine["share"]).groupby(mine["quarter"]).sum().reindex(quarters_of(plan), fill_value=0.0)
+    mine = held_by_quarter.get((row["provider"], row["accelerator"]), pd.Series(dtype=float))
+    held = mine.reindex(quarters_of(plan), fill_value=0.0)
     here = str(row["quarter"])
     if here in held.index:
         before = held.iloc[max(list(held.index).index(here) - 1, 0)]
