@@ -263,7 +263,7 @@ def test_growth_with_scenarios(benchmark, ending):
 
 def test_growth_with_quarters(benchmark):
     """At the default gap, where whole lots bite."""
-    counts = (4, 8, 12, 16, 20) if FULL else (4, 8, 12)
+    counts = (4, 8, 10, 12, 16, 20)
     gap = ProcurementAssumptions.model_fields["gap_share"].default
 
     def seconds(quarters: int) -> float:
