@@ -14,8 +14,8 @@ Array = np.ndarray
 #: Memory that the inverses of all problems may take, and the share of it that stays in use when it was more.
 ALL_BYTES, KEPT_SHARE = 2_000_000_000, 0.7
 FIRST_ROOM = 64
-#: Room grows by this factor; the system moves what is there without copying it, and only what is new takes memory.
-GROWTH = 1.5
+#: Room grows by this share, and by no more memory at once; the system moves what is there without copying it.
+GROWTH, GROWTH_BYTES = 0.5, 200_000_000
 #: Ticks with every use of a store, so that ages of inverses compare between stores.
 clock = itertools.count(1)
 #: Held while inverses are read or written: several threads may solve problems of one size.
@@ -65,8 +65,9 @@ class Inverses:
         if self.take_back():
             return
         have, left = len(self.inverse), int(self.left[0])
-        self.inverse, self.norm, self.reduced = (grown(array) for array in (self.inverse, self.norm, self.reduced))
-        more = np.arange(have, len(self.inverse))[::-1]
+        count = max(min(int(GROWTH * have), GROWTH_BYTES // self.slot_bytes), 1)
+        self.inverse, self.norm, self.reduced = (grown(array, count) for array in (self.inverse, self.norm, self.reduced))
+        more = np.arange(have, have + count)[::-1]
         self.free = np.concatenate([more, self.free[:left], np.zeros(have - left, dtype=np.int64)])
         self.left[0] += len(more)
 
@@ -113,7 +114,7 @@ def let_go() -> None:
         keeper.slot[gone] = -1
 
 
-def grown(array: Array) -> Array:
-    """Return the array with more room; it is the same one."""
-    array.resize((int(GROWTH * len(array)), *array.shape[1:]), refcheck=False)
+def grown(array: Array, more: int | None = None) -> Array:
+    """Return the array with room for so many more, or for a share more; it is the same one."""
+    array.resize((len(array) + (int(GROWTH * len(array)) if more is None else more), *array.shape[1:]), refcheck=False)
     return array

@@ -131,7 +131,7 @@ class PathGroups:
         if rested.run != self.told[g].run:
             self.numbers[g], self.rays[g] = {}, []
         for (s, k), columns in rested.columns.items():
-            new = np.array([library.libraries[s][k].bases.add(one) for one in columns], dtype=int)
+            new = np.array([library.of(s)[k].bases.add(one) for one in columns], dtype=int)
             self.numbers[g][s, k] = np.concatenate([self.numbers[g].get((s, k), np.zeros(0, dtype=int)), new])
         for one in rested.rays:
             same = [number for number, known in enumerate(library.rays) if np.array_equal(known, one)]

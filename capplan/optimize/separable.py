@@ -32,21 +32,27 @@ class SeparableRecourse:
         self.row_part = np.zeros(self.rows, dtype=int)
         for k, (rows, _) in enumerate(self.parts):
             self.row_part[rows] = k
-        dense = sparse.csr_matrix(W)
-        self.libraries = [
-            [
-                RecourseLibrary(cost[columns], sparse.csr_matrix(dense[rows][:, columns]), np.asarray(sense)[rows])
-                for rows, columns in self.parts
-            ]
-            for cost in q
-        ]
+        self._program = q, sparse.csr_matrix(W), np.asarray(sense)
+        self._made: dict[int, list[RecourseLibrary]] = {}
         self.rays: list[Array] = []
         self._known: dict[tuple[int, int, int], int] = {}
 
     def adopt(self, other: SeparableRecourse) -> None:
         """Take over the libraries of another program for parts that are the same there."""
-        theirs = {library.key: library for libraries in other.libraries for library in libraries}
-        self.libraries = [[theirs.get(library.key, library) for library in libraries] for libraries in self.libraries]
+        theirs = {library.key: library for libraries in other._made.values() for library in libraries}
+        self._made = {s: [theirs.get(library.key, library) for library in self.of(s)] for s in range(self.states)}
+
+    def of(self, state: int) -> list[RecourseLibrary]:
+        """Return the bases of each block at the costs of a state, which begin when they are first asked for."""
+        if state not in self._made:
+            q, W, sense = self._program
+            self._made[state] = [RecourseLibrary(q[state][columns], W[rows][:, columns], sense[rows]) for rows, columns in self.parts]
+        return self._made[state]
+
+    @property
+    def libraries(self) -> list[list[RecourseLibrary]]:
+        """Bases of each block at the costs of each state."""
+        return [self.of(state) for state in range(self.states)]
 
     def evaluate(self, rhs: Array, technology: Array, start: Array | None = None) -> Bunched:
         """Bring every block of every point to its optimal basis; (N, parts) numbers, and one ray for a point that has none.
@@ -60,7 +66,7 @@ class SeparableRecourse:
         for s, own in self._by_state(technology):
             for k, (rows, _) in enumerate(self.parts):
                 b = rhs[own][:, rows] if len(self.parts) > 1 else rhs[own]
-                found = self.libraries[s][k].evaluate(b, technology[own], None if start is None else start[own, k] // self.states)
+                found = self.of(s)[k].evaluate(b, technology[own], None if start is None else start[own, k] // self.states)
                 basis[own, k] = found.basis * self.states + s
                 for number in np.unique(found.ray[found.ray >= 0]).tolist():
                     ray[own[found.ray == number]] = self._ray(s, k, number)
@@ -71,7 +77,7 @@ class SeparableRecourse:
         result = np.zeros((len(basis), self.rows))
         for k, (rows, _) in enumerate(self.parts):
             for s, own in self._with_state(basis[:, k]):
-                result[np.ix_(own, rows)] = self.libraries[s][k].duals[basis[own, k] // self.states]
+                result[np.ix_(own, rows)] = self.of(s)[k].duals[basis[own, k] // self.states]
         return result
 
     def costs(self, rhs: Array, basis: Array) -> Array:
@@ -89,7 +95,7 @@ class SeparableRecourse:
         row, column, value = [np.zeros(0, dtype=int)], [np.zeros(0, dtype=int)], [np.zeros(0)]
         for k, (rows, columns) in enumerate(self.parts):
             for s, own in self._with_state(basis[:, k]):
-                amount = self.libraries[s][k].decisions(rhs[np.ix_(own, rows)], basis[own, k] // self.states).tocoo()
+                amount = self.of(s)[k].decisions(rhs[np.ix_(own, rows)], basis[own, k] // self.states).tocoo()
                 row.append(own[amount.row])
                 column.append(columns[amount.col])
                 value.append(amount.data)
@@ -101,7 +107,7 @@ class SeparableRecourse:
         result = np.zeros((len(values), len(rhs)))
         for k, (rows, columns) in enumerate(self.parts):
             for s, own in self._with_state(basis[:, k]):
-                here = self.libraries[s][k].totals(rhs[np.ix_(own, rows)], basis[own, k] // self.states, values[:, columns])
+                here = self.of(s)[k].totals(rhs[np.ix_(own, rows)], basis[own, k] // self.states, values[:, columns])
                 result[:, own] += here
         return result
 
@@ -124,7 +130,7 @@ class SeparableRecourse:
         key = (s, k, number)
         if key not in self._known:
             ray = np.zeros(self.rows)
-            ray[self.parts[k][0]] = self.libraries[s][k].rays[number]
+            ray[self.parts[k][0]] = self.of(s)[k].rays[number]
             self._known[key] = len(self.rays)
             self.rays.append(ray)
         return self._known[key]
