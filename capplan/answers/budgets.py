@@ -1,6 +1,8 @@
 """Budgets as the decision is held to them: in dollars, by quarter, less what no purchase changes."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -22,6 +24,8 @@ LEDGER_TABLES = word_list(
 )
 #: Budgets of all spend, in which what no purchase changes takes its share first.
 WHOLE = ("p_and_l", "cash")
+#: By what it is told apart what is spent beside a decision.
+KEYS = ["quarter", "view", "provider", "beside"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,12 @@ class Beside:
         rows = self.fixed[self.fixed["view"] == view]
         return (rows[rows["beside"]] if beside_only else rows).groupby("quarter")["usd"].sum()
 
+    def at_demand(self, factor: float, standing: Beside) -> Beside:
+        """Return what is spent where there is so many times the demand; `standing` is what is spent without any."""
+        mine, always = (each.fixed.set_index(KEYS)["usd"] for each in (self, standing))
+        fixed = always.add(factor * mine.sub(always, fill_value=0.0), fill_value=0.0)
+        return replace(self, fixed=fixed.reset_index())
+
 
 #: What stands beside a decision that counts nothing beside itself.
 NOTHING_BESIDE = Beside(
@@ -52,19 +62,18 @@ def counts_beside(book: Book) -> bool:
     return len(book.get("spend_agreements")) > 0 or bool(((limits["kind"] == "budget_usd") & limits["measure"].isin(WHOLE)).any())
 
 
-def book_beside(book: Book, scenario: Scenario, work: pd.DataFrame) -> Beside:
+def book_beside(book: Book, scenario: Scenario, work: pd.DataFrame | None) -> Beside:
     """Book all that no decision changes, so that budgets and spend agreements count it beside the decision.
 
     Args:
-        work: workload, quarter, quantity: expected work.
+        work: workload, quarter, quantity: expected work; None for no work at all.
     """
     a = scenario.section(LedgerAssumptions)
     rows = build_ledger(a, LedgerTables(work=work, **{name: book.get(name) for name in LEDGER_TABLES if name != "limits"})).entries
     rows = rows[~rows["component"].str.startswith("agreement_")]
     beside = (rows["status"] == "stated") | rows["component"].isin(BESIDE_COMPUTE)
     inside = rows["view"].isin(WHOLE) & rows["quarter"].isin(quarter_range(a.first_quarter, a.horizon_quarters))
-    keys = ["quarter", "view", "provider", "beside"]
-    fixed = rows.assign(beside=beside)[inside].groupby(keys, as_index=False)["usd"].sum()
+    fixed = rows.assign(beside=beside)[inside].groupby(KEYS, as_index=False)["usd"].sum()
     open_ = rows[(rows["view"] == "billed") & (rows["month"] >= pd.Timestamp(a.as_of).replace(day=1)) & (rows["provider"] != "")]
     open_ = open_[(open_["status"] == "stated") | (open_["component"] == "use_before_plan")]
     billed = open_.groupby(["provider", "month"], as_index=False)["usd"].sum()

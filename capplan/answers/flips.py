@@ -1,7 +1,7 @@
 """Flips: at which value of an assumption the decision to sign changes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 import pandas as pd
@@ -11,7 +11,7 @@ from capplan.book.book import Book
 from capplan.book.scenario import ProcurementAssumptions, Scenario
 from capplan.errors import CapplanError
 from capplan.optimize.two_stage import Warm
-from capplan.questions.procurement import OF_PROOF, Kept, Problem, Signed, Stated, keep_decision, signed_now, state_problem
+from capplan.questions.procurement import OF_PROOF, Kept, Signed, Stated, decide, keep_decision, signed_now, state_problem, tell_kept
 
 #: A decision holds while keeping it costs no more than this share above the best.
 FLIP_SHARE = 0.01
@@ -96,47 +96,72 @@ class Search:
 
 @dataclass
 class Asking:
-    """Asks what keeping the decision costs under other values, each question from the bases that the one before has left."""
+    """Asks what keeping the decision costs under other values, each question from what the nearest value that was asked about has left."""
 
     #: book, scenario: As for the plan.
     book: Book
     scenario: Scenario
     signed: Signed  #: The decision.
-    warm: Warm | None = None  #: What the last question left.
-    asked: int = 0  #: Values tried.
-    #: stated: What was stated last, by the assumption that is moved and its value; assumptions of the proof alone state today's problem.
-    stated: dict[tuple[str, float] | None, tuple[Problem, Stated]] = field(default_factory=dict)
+    #: stated, left: What was stated, and what was left, by the assumption that is moved and its value; None is today.
+    stated: dict[tuple[str, float] | None, Stated] = field(default_factory=dict)
+    left: dict[tuple[str, float] | None, Warm] = field(default_factory=dict)
 
-    def __call__(self, moved: str, value: float, allowed: float | None) -> Kept | None:
+    def today(self) -> Kept | None:
+        """Return what keeping the decision costs today, as few paths judge it; None without a plan."""
+        return self._asked(None, FLIP_GAP_SHARE, lambda stated, warm: keep_decision(stated.problem, self.signed, warm, stated))
+
+    def __call__(self, moved: str, value: float, allowed: float) -> Kept | None:
         """Return what keeping the decision costs at a value, as closely as telling it from what is allowed takes; None without a plan."""
-        self.asked += 1
         kept: Kept | None = None
-        for gap in (FLIP_GAP_SHARE,) if allowed is None else (COARSE_GAP_SHARE, FLIP_GAP_SHARE):
-            few = min(self.scenario.plan_paths, FLIP_PATHS)
-            quick = self.scenario.replaced(
-                plan_paths=few, gap_share=max(self.scenario.gap_share, gap), time_limit_seconds=0.0, **{moved: value}
-            )
-            try:
-                problem, stated = self._stated(
-                    None if moved in OF_PROOF or value == getattr(self.scenario, moved) else (moved, value), quick
-                )
-                a = quick.section(ProcurementAssumptions)
-                kept = keep_decision(problem.replaced(assumptions=a), self.signed, self.warm, stated)
-            except CapplanError:
-                return None
-            self.warm = kept.warm
-            if allowed is not None and abs(kept.regret_share - allowed) > gap:
+        for gap in (COARSE_GAP_SHARE, FLIP_GAP_SHARE):
+            kept = self._asked((moved, value), gap, lambda stated, warm: tell_kept(stated, self.signed, allowed, warm))
+            if kept is None or kept.regret_share == 0 or abs(kept.regret_share - allowed) > gap:
                 break
         return kept
 
-    def _stated(self, moved: tuple[str, float] | None, scenario: Scenario) -> tuple[Problem, Stated]:
-        """Return the problem where an assumption is moved, and its program; today's and the last one are kept."""
-        if moved not in self.stated:
-            problem = problem_of(self.book, scenario)
-            for other in [key for key in self.stated if key is not None]:
-                del self.stated[other]
-            self.stated[moved] = problem, state_problem(problem)
-        return self.stated[moved]
+    def best(self, moved: str, value: float) -> Kept | None:
+        """Return the best plan at a value at which the decision cannot be kept; None without a plan."""
+
+        def found(stated: Stated, warm: Warm | None) -> Kept:
+            best = decide(stated.problem, warm=warm, proof=None, stated=stated)
+            return Kept(inf, signed_now(best.purchases), best.solution.warm)
+
+        return self._asked((moved, value), COARSE_GAP_SHARE, found)
+
+    def _asked(self, place: tuple[str, float] | None, gap: float, question: Callable[[Stated, Warm | None], Kept]) -> Kept | None:
+        """Return the answer to a question where an assumption is moved, judged to a gap; None without a plan."""
+        moved = {} if place is None else dict([place])
+        quick = self.scenario.replaced(
+            plan_paths=min(self.scenario.plan_paths, FLIP_PATHS),
+            gap_share=max(self.scenario.gap_share, gap),
+            time_limit_seconds=0.0,
+            **moved,
+        )
+        try:
+            # assumptions of the proof alone state today's program
+            at = None if OF_PROOF.issuperset(moved) else place
+            if at not in self.stated:
+                self.stated[at] = state_problem(problem_of(self.book, quick))
+            known = self.stated[at]
+            stated = replace(known, problem=known.problem.replaced(assumptions=quick.section(ProcurementAssumptions)))
+            kept = question(stated, self._near(place))
+        except CapplanError:
+            return None
+        if kept.warm is not None:
+            self.left[place] = kept.warm
+        return kept
+
+    def _near(self, place: tuple[str, float] | None) -> Warm | None:
+        """Return what the nearest value of the same assumption has left, today's among them."""
+        if place is None or not self.left:
+            return None
+        moved, value = place
+        distance = {
+            key: abs((getattr(self.scenario, moved) if key is None else key[1]) - value)
+            for key in self.left
+            if key is None or key[0] == moved
+        }
+        return self.left[min(distance, key=distance.__getitem__)] if distance else None
 
 
 def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] = lambda _: None) -> pd.DataFrame:
@@ -151,8 +176,7 @@ def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] =
     """
     ask = Asking(book, scenario, signed_now(purchases_of(book, scenario).purchases))
     progress("asking which assumptions flip the decision")
-    first = PROBES[0].field
-    today = ask(first, float(getattr(scenario, first)), None)
+    today = ask.today()
     regret = today.regret_share if today is not None and today.regret_share < inf else 0.0
     allowed = FLIP_SHARE + regret
     searches = []
@@ -163,12 +187,16 @@ def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] =
                 searches.append(Search(probe.field, side, now, end, regret - allowed))
                 searches[-1].learn(end, ask(probe.field, end, allowed), allowed)
     progress("asking where they flip it")
+    asked = 1 + len(searches)
     for _ in range(STEPS):
         # first where keeping the decision costs most
         for search in sorted((search for search in searches if search.flips), key=lambda search: -search.high):
-            if ask.asked < MOST_VALUES:
-                value = search.middle()
+            if asked < MOST_VALUES:
+                value, asked = search.middle(), asked + 1
                 search.learn(value, ask(search.field, value, allowed), allowed)
+    for search in searches:
+        if search.flips and (search.other is None or search.other.signed is None):
+            search.other = ask.best(search.field, search.changed)
     rows = []
     for probe in PROBES:
         own = [search for search in searches if search.field == probe.field]
@@ -187,7 +215,7 @@ def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] =
 
 def _difference(signed: Signed, other: Kept | None) -> str:
     """Say which offers would be signed for more or fewer lots."""
-    if other is None:
+    if other is None or other.signed is None:
         return "no plan exists"
     offers = sorted({offer for offer, _ in (*signed, *other.signed)})
     before, after = (

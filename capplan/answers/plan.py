@@ -191,16 +191,19 @@ def problem_of(book: Book, scenario: Scenario) -> Problem:
 
 
 def beside_compute(book: Book, scenario: Scenario) -> Beside:
-    """Book all that no decision changes (see `budgets.book_beside`)."""
-    a = scenario.section(LedgerAssumptions)
+    """Book all that no decision changes (see `budgets.book_beside`).
+
+    Neither prices of what is not signed nor the cost of capital are in it, and of demand only tokens are, in proportion.
+    """
+    plain = scenario.replaced(demand_factor=1.0, price_factor=1.0, discount_rate_per_year=0.0)
     tables = (*DEMAND_TABLES, "demand_scenarios", *LEDGER_TABLES)
-    return remembered(
-        f"beside-{work_digest(scenario)}",
-        book,
-        tables,
-        a,
-        lambda: book_beside(book, scenario, expected_work(demand_of(book, scenario).paths)),
-    )
+
+    def booked(name: str, work: Callable[[], pd.DataFrame | None]) -> Beside:
+        key = f"{name}-{work_digest(plain)}"
+        return remembered(key, book, tables, plain.section(LedgerAssumptions), lambda: book_beside(book, plain, work()))
+
+    whole = booked("beside", lambda: expected_work(demand_of(book, plain).paths))
+    return whole if scenario.demand_factor == 1.0 else whole.at_demand(scenario.demand_factor, booked("standing", lambda: None))
 
 
 def purchases_of(book: Book, scenario: Scenario) -> Purchases:

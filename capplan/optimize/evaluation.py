@@ -1,5 +1,8 @@
 """Exact value and cuts of a first stage over all recourse points."""
 
+from __future__ import annotations
+
+from collections import deque
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -14,6 +17,8 @@ from capplan.optimize.program import TwoStage, Use, cost_states, right_hand_side
 from capplan.optimize.separable import SeparableRecourse
 
 Array = np.ndarray
+#: First stages that are remembered, each where so many points rested at most.
+REMEMBERED, FEW_POINTS = 40, 20_000
 
 
 class Cut(NamedTuple):
@@ -61,6 +66,22 @@ class Evaluator:
         self._rested: tuple[Array, Bunched] | None = None
         self._priced: tuple[Array, Array] | None = None
         self._groups: PathGroups | None = None
+        #: Where few points rested, at the first stages seen last.
+        self.visited: deque[Array] = deque(maxlen=REMEMBERED)
+
+    def begin_like(self, warm: Warm) -> list[tuple[Cut, Cut | None, Cut | None]]:
+        """Start the points where those of another program with the same recourse rested; return that program's planes, as they are here.
+
+        A basis is dual feasible whatever right-hand sides and weights are, so that its duals make a cut of this program too.
+        """
+        problem = self.problem
+        if warm.basis is None or not np.array_equal(warm.technology, problem.technology):
+            return []
+        self.basis, known = warm.basis, warm.reference
+        if known is not None and len(known) == len(problem.probability) and (known * self.tail_share <= problem.probability + 1e-12).all():
+            self.reference = known
+        weights = [problem.probability] if self.reference is None else [problem.probability, self.reference]
+        return [(cuts[0], None, cuts[1] if len(cuts) > 1 else None) for cuts in (self._cuts(basis, weights) for basis in warm.visited)]
 
     def rest(self, x: Array) -> Bunched:
         """Bring every point to its optimal basis at x; those whose right-hand sides are what they were stay where they are."""
@@ -99,6 +120,7 @@ class Evaluator:
         problem = self.problem
         shift = shifts(problem, x)
         basis, ray = self.rest(x)
+        self._remember(basis)
         by_scenario = self._by_scenario(shift, basis)
         tail = risk_weights(by_scenario, problem.probability, 1.0, self.tail_share)
         weights = [problem.probability, tail] if self.reference is None else [problem.probability, tail, self.reference]
@@ -130,9 +152,15 @@ class Evaluator:
         found = self._rest(shift)
         if (found.ray >= 0).any():
             return None
+        self._remember(found.basis)
         weights = [self.problem.probability] if self.reference is None else [self.problem.probability, self.reference]
         cuts = self._cuts(found.basis, weights)
         return cuts[0], cuts[1] if len(cuts) > 1 else None
+
+    def _remember(self, basis: Array) -> None:
+        """Remember where points rest, if they are few."""
+        if basis.size <= FEW_POINTS and not (self.visited and self.visited[-1] is basis):
+            self.visited.append(basis)
 
     def _duals(self, basis: Array, part: Array) -> Array:
         """Return the duals of some points at their bases; those of few points are laid out once for cost and cuts."""
@@ -263,3 +291,6 @@ class Warm:
     tail_share: float  #: Share of worst scenarios that the CVaR cuts stand for.
     reference: Array | None  #: ((S,) or None): Reference weights of CVaR that the cuts stand for.
     x: Array  #: (n,): Best first stage.
+    #: technology, visited: Which matrix each point uses, and the bases that points rested on, at the first stages seen last.
+    technology: Array
+    visited: tuple[Array, ...]

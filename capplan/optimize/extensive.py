@@ -13,6 +13,16 @@ from capplan.optimize.solver import Arrays, InfeasibleError, Solved, solve_array
 Array = np.ndarray
 
 
+def first_stage_exists(problem: TwoStage) -> bool:
+    """Tell whether any first stage keeps all of its own rows, whatever its recourse."""
+    parts = problem.A, problem.b, problem.sense, problem.lower, problem.upper, problem.integer
+    try:
+        solve_arrays(Arrays(np.zeros(len(problem.c)), *parts))
+    except InfeasibleError:
+        return False
+    return True
+
+
 def extensive_arrays(problem: TwoStage, risk_weight: float, tail_share: float) -> Arrays:
     r"""Write the program out with one copy of the recourse columns for each point.
 

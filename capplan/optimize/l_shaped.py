@@ -1,7 +1,6 @@
 """The L-shaped method with exact recourse: cuts from all points at once, a certified gap, and warm re-solves."""
 
 import contextlib
-from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from capplan.optimize.program import (
     cost_states,
     expected_excess,
     keeps_rows,
+    least_use,
     risk_weights,
     shifts,
 )
@@ -117,14 +117,16 @@ class LShaped:
         if warm and self.same_program:
             self.evaluator.basis, self.evaluator.reference = warm.basis, warm.reference
             self.rays, self.cuts = list(warm.rays), list(warm.cuts)
-            for rays in self.rays:
-                self.master.add_rays(rays)
-            for cuts in self.cuts:
-                self.master.add(*cuts)
+        elif warm and same_recourse:
+            self.cuts = self.evaluator.begin_like(warm)
+        for rays in self.rays:
+            self.master.add_rays(rays)
+        for cuts in self.cuts:
+            self.master.add(*cuts)
 
     def solve(self) -> Solution:
         """Run the phases and return the best first stage with its bounds."""
-        if not self.same_program:
+        if not self.cuts:
             self._sketch()
         if self.evaluator.reference is None and self.risk_weight > 0:
             cost = self.evaluator.evaluate(self.x).cost_by_scenario
@@ -169,6 +171,8 @@ class LShaped:
             self.tail_share,
             self.evaluator.reference,
             self.x,
+            self.problem.technology,
+            tuple(self.evaluator.visited),
         )
         return Solution(self.x, min(self.lower, self.upper), self.upper, self.cost, status, use, marginals, "l_shaped", left)
 
@@ -176,18 +180,7 @@ class LShaped:
         """Raise where the least that a broken expected row can use is above its limit, whatever it costs."""
         problem = self.problem
         for k in np.flatnonzero(broken).tolist():
-            row = problem.expected[k]
-            several = np.ndim(row.g) > 1
-            frugal = replace(
-                problem,
-                c=row.a,
-                q=np.atleast_2d(row.g)[0],
-                costs=row.g if several else None,
-                cost_state=problem.cost_state if several else None,
-                weight=row.weight * row.points,
-                integer=np.zeros_like(problem.integer),
-                expected=(),
-            )
+            row, frugal = problem.expected[k], least_use(problem, problem.expected[k])
             try:
                 least = LShaped(frugal, 0.0, 1.0, FRUGAL_GAP).solve().lower
             except UnboundedError:
@@ -347,6 +340,8 @@ class LShaped:
             self.open_share = _open_share(self.upper, self.lower)
             known = np.isfinite(self.upper)
             enough = self.upper - max(self.gap_share, FINEST_GAP) * abs(self.upper)
+            if np.isfinite(self.problem.enough):
+                enough = min(enough, self.problem.enough + FINEST_GAP * abs(self.upper))
             try:
                 proposal = self.master.whole(max(precision, FINEST_GAP), self.x if known else guess, self.upper, enough, nodes)
             except InfeasibleError:
@@ -386,8 +381,9 @@ class LShaped:
         return value
 
     def _proven(self) -> bool:
-        """Tell whether the bounds are as near as wanted."""
-        return bool(np.isfinite(self.upper) and self.upper - self.lower <= self.gap_share * max(abs(self.upper), 1e-12))
+        """Tell whether the bounds are as near as wanted, or on which side of what is enough the cost is."""
+        near, enough = self.upper - self.lower <= self.gap_share * max(abs(self.upper), 1e-12), self.problem.enough
+        return bool(np.isfinite(self.upper) and (near or self.upper <= enough or -np.inf < enough < self.lower))
 
     def _offer(self, x: Array, value: float, cost: Array) -> None:
         """Keep a first stage if it is the best so far."""

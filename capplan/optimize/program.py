@@ -45,6 +45,7 @@ class TwoStage:
         costs ((states, r), optional): Recourse costs in a few states (random prices); without them all points cost q, with them q only
             stands for their size.
         cost_state ((len(T),) int, optional): State of the costs under each technology, so of each point.
+        enough: A search may end as soon as it is known whether any first stage costs no more than this; by default it wants the best one.
     """
 
     c: Array
@@ -66,6 +67,7 @@ class TwoStage:
     expected: Sequence[ExpectedRow] = field(default=())
     costs: Array | None = None
     cost_state: Array | None = None
+    enough: float = -np.inf
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,22 @@ def held_between(problem: TwoStage, lower: Array, upper: Array) -> TwoStage:
     """Return the program of the best recourse where the first stage lies between bounds, parts allowed, whatever its rows say."""
     free = np.zeros(len(problem.c), dtype=bool)
     return replace(problem, A=problem.A[:0], b=problem.b[:0], sense=problem.sense[:0], lower=lower, upper=upper, integer=free)
+
+
+def least_use(problem: TwoStage, row: ExpectedRow) -> TwoStage:
+    """Return the program, parts allowed, that uses as little of an expected row as it can, whatever that costs."""
+    several = np.ndim(row.g) > 1
+    return replace(
+        problem,
+        c=row.a,
+        q=np.atleast_2d(row.g)[0],
+        costs=row.g if several else None,
+        cost_state=problem.cost_state if several else None,
+        weight=row.weight * row.points,
+        integer=np.zeros_like(problem.integer),
+        expected=(),
+        enough=-np.inf,
+    )
 
 
 def slack_columns(problem: TwoStage, entries: Array) -> Array:

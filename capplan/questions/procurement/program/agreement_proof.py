@@ -76,6 +76,18 @@ def in_parts(model: Model, a: ProcurementAssumptions, warm: Warm | None) -> Solu
     return solve_within_budgets(parts, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, PARTS_GAP), warm, exact=False)
 
 
+def least_cost(model: Model, a: ProcurementAssumptions, warm: Warm | None) -> tuple[Solution, Solution | None]:
+    """Return the plan in parts of lots, and the one that says how much use by the hour it counts on (None where no agreement runs).
+
+    No plan that counts on as much costs less than the bound of the first.
+    """
+    seen = in_parts(model, a, warm) if model.years else None
+    now = model if seen is None else model.counting(rented(model, seen.recourse))
+    parts = replace(now.program, integer=np.zeros_like(now.program.integer), expected=())
+    bound = solve_two_stage(parts, a.risk_weight, a.tail_share, a.gap_share / 2, warm=(seen and seen.warm) or warm)
+    return bound, seen and replace(seen, warm=bound.warm)
+
+
 def like_it(model: Model, a: ProcurementAssumptions, warm: Warm | None, seen: Solution) -> tuple[Model, Solution]:
     """Plan under spend agreements once, counting on as much use by the hour as a plan like it; what stays unspent is paid in full.
 

@@ -7,7 +7,7 @@ import pandas as pd
 from capplan.questions.procurement.problem import BOOK_TABLES, Problem
 from capplan.questions.procurement.program.limit_scope import known_limits
 from capplan.questions.procurement.supply.choices import Choices, list_choices
-from capplan.questions.procurement.supply.generations import not_there_yet
+from capplan.questions.procurement.supply.generations import Arrival, not_there_yet
 from capplan.questions.procurement.supply.instalments import checked_instalments
 from capplan.questions.procurement.supply.market import Market, build_market
 from capplan.questions.procurement.supply.successors import with_generations
@@ -25,9 +25,7 @@ OF_NEED = frozenset(
     }
 )
 #: Tables of the book that only what is needed rests on.
-TABLES_OF_NEED = ("egress_prices", "other_costs", "spend_agreements")
-#: Parts of a problem that machines which are expected, and windows, may change.
-_MOVED = ("offers", "skus", "speeds")
+TABLES_OF_NEED = ("egress_prices", "limits", "other_costs", "spend_agreements")
 #: How many are kept beside a problem: today's, and those of a question that moves prices.
 _KEPT = 3
 
@@ -53,8 +51,8 @@ def on_offer(problem: Problem) -> OnOffer:
     """Return what can be had under a problem: as laid out for one from which this was made, where all that it rests on is the same."""
     for asked, known in problem.laid_out:
         if _alike(asked, problem):
-            moved = {name: getattr(known.problem, name) for name in _MOVED if getattr(known.problem, name) is not getattr(asked, name)}
-            return OnOffer(problem.replaced(**moved), known.caps, known.market, known.choices, known.states)
+            moved, caps, _ = _limited(problem)
+            return replace(known, problem=moved, caps=caps)
     found = _laid_out(problem)
     problem.laid_out[:] = [(_slim(problem), replace(found, problem=_slim(found.problem))), *problem.laid_out[: _KEPT - 1]]
     return found
@@ -62,17 +60,23 @@ def on_offer(problem: Problem) -> OnOffer:
 
 def _laid_out(problem: Problem) -> OnOffer:
     """Lay out what can be had."""
-    problem, arrivals = with_generations(problem)
+    problem, caps, arrivals = _limited(problem)
     a, demand = problem.assumptions, problem.demand
-    quarters = quarter_range(a.first_quarter, a.horizon_quarters)
-    caps = not_there_yet(known_limits(problem.limits, problem.sites, a), arrivals, quarters)
-    problem, caps = with_windows(problem, caps, quarters)
     runs = problem.speeds.loc[problem.speeds["class"].isin(demand["class"]), "accelerator"]
     market = build_market(problem, runs, named_places(demand, problem.classes, caps), arrivals)
     schedules = checked_instalments(problem.offer_payments, market.contracts, problem.offers)
     states = known_states(problem.price_states, problem.delivery_states)
     tiers = checked_tiers(problem.offer_tiers, market.contracts, problem.offers, a.price_factor)
     return OnOffer(problem, caps, market, list_choices(market, problem.sites, a, tiers, schedules, states), states)
+
+
+def _limited(problem: Problem) -> tuple[Problem, pd.DataFrame, tuple[Arrival, ...]]:
+    """Return the problem with machines that are expected and without what windows leave out, its limits, and those machines."""
+    problem, arrivals = with_generations(problem)
+    a = problem.assumptions
+    quarters = quarter_range(a.first_quarter, a.horizon_quarters)
+    caps = not_there_yet(known_limits(problem.limits, problem.sites, a), arrivals, quarters)
+    return *with_windows(problem, caps, quarters), arrivals
 
 
 def _alike(one: Problem, other: Problem) -> bool:
@@ -89,10 +93,11 @@ def _assumed(problem: Problem) -> dict[str, object]:
 
 
 def _places(*problems: Problem) -> list[tuple[pd.DataFrame, ...]]:
-    """Return which classes of work there are where, and where they must or would best run, of each problem."""
+    """Return which classes of work there are where, where they must or would best run, and which places limits name, of each problem."""
     demand = tuple(_slim(each).demand for each in problems)
+    named = tuple(pd.DataFrame(each.limits).reindex(columns=["region"]).drop_duplicates(ignore_index=True) for each in problems)
     homes = tuple(each.classes.reindex(columns=["class", "residency", "home_region"]) for each in problems)
-    return [demand, homes]
+    return [demand, homes, named]
 
 
 def _slim(problem: Problem) -> Problem:
