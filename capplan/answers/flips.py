@@ -15,12 +15,11 @@ from capplan.questions.procurement import OF_PROOF, Kept, Signed, Stated, decide
 
 #: A decision holds while keeping it costs no more than this share above the best.
 FLIP_SHARE = 0.01
-#: Paths that are enough to tell that, and the gap; where a value is further from the edge than the coarse gap, that is enough. The answer
-#: says so.
+#: Paths that are enough to tell that, and the gap; an end of a search that is no further from the edge is judged to the fine gap.
 FLIP_PATHS = 10
-FLIP_GAP_SHARE, COARSE_GAP_SHARE = 0.0025, 0.005
+FLIP_GAP_SHARE, FINE_GAP_SHARE = 0.0025, 0.0005
 #: Values that are tried in all, and on one side of an assumption after its end.
-MOST_VALUES, STEPS = 15, 2
+MOST_VALUES, STEPS = 16, 2
 #: A value is tried no nearer to an end than this share of the interval.
 NEAREST_SHARE = 0.15
 
@@ -71,6 +70,8 @@ class Search:
     high: float = 0.0
     other: Kept | None = None  #: The best plan at `changed`; None where there is none.
     moved: str = ""  #: The end that moved last.
+    left_today: bool = False  #: Whether `holds` is another value than today's.
+    reach: float = 1.0  #: How far the end of the search is from today's value.
     stuck: bool = False  #: Whether the same end moved twice: cost is convex, and a straight line then creeps.
 
     @property
@@ -78,9 +79,18 @@ class Search:
         """Whether the decision flips within the range."""
         return self.high > 0
 
+    @property
+    def open_share(self) -> float:
+        """How much of the way from today's value to the end of the search lies between the two values."""
+        return abs(self.changed - self.holds) / self.reach
+
     def middle(self) -> float:
-        """Return the next value to try: where a straight line between the two would be at what is allowed, or half-way."""
-        share = 0.5 if self.stuck or self.high == inf else -self.low / (self.high - self.low)
+        """Return the next value to try: half-way, or where a curve through the two would be at what is allowed.
+
+        Keeping the decision costs nothing today, which is the least: from there its cost begins flat and rises as a square. Further on it is
+        taken as straight.
+        """
+        share = 0.5 if self.stuck or self.high == inf else (-self.low / (self.high - self.low)) ** (1.0 if self.left_today else 0.5)
         return self.holds + min(max(share, NEAREST_SHARE), 1 - NEAREST_SHARE) * (self.changed - self.holds)
 
     def learn(self, value: float, kept: Kept | None, allowed: float) -> None:
@@ -89,7 +99,7 @@ class Search:
         end = "holds" if excess <= 0 else "changed"
         self.moved, self.stuck = end, end == self.moved
         if end == "holds":
-            self.holds, self.low = value, excess
+            self.holds, self.low, self.left_today = value, excess, True
         else:
             self.changed, self.high, self.other = value, excess, kept
 
@@ -110,10 +120,17 @@ class Asking:
         """Return what keeping the decision costs today, as few paths judge it; None without a plan."""
         return self._asked(None, FLIP_GAP_SHARE, lambda stated, warm: keep_decision(stated.problem, self.signed, warm, stated))
 
-    def __call__(self, moved: str, value: float, allowed: float) -> Kept | None:
-        """Return what keeping the decision costs at a value, as closely as telling it from what is allowed takes; None without a plan."""
+    def __call__(self, moved: str, value: float, allowed: float, gaps: tuple[float, ...] = (FLIP_GAP_SHARE,)) -> Kept | None:
+        """Return what keeping the decision costs at a value, no more closely than telling it from what is allowed takes.
+
+        Args:
+            gaps: Gaps to which it is judged, one after another, as long as it is no further from what is allowed.
+
+        Returns:
+            Kept, or None where there is no plan.
+        """
         kept: Kept | None = None
-        for gap in (COARSE_GAP_SHARE, FLIP_GAP_SHARE):
+        for gap in gaps:
             kept = self._asked((moved, value), gap, lambda stated, warm: tell_kept(stated, self.signed, allowed, warm))
             if kept is None or kept.regret_share == 0 or abs(kept.regret_share - allowed) > gap:
                 break
@@ -126,7 +143,7 @@ class Asking:
             best = decide(stated.problem, warm=warm, proof=None, stated=stated)
             return Kept(inf, signed_now(best.purchases), best.solution.warm)
 
-        return self._asked((moved, value), COARSE_GAP_SHARE, found)
+        return self._asked((moved, value), FLIP_GAP_SHARE, found)
 
     def _asked(self, place: tuple[str, float] | None, gap: float, question: Callable[[Stated, Warm | None], Kept]) -> Kept | None:
         """Return the answer to a question where an assumption is moved, judged to a gap; None without a plan."""
@@ -184,13 +201,13 @@ def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] =
         for side, end in zip(("flips_below", "flips_above"), probe.ends(scenario), strict=True):
             now = float(getattr(scenario, probe.field))
             if end != now:
-                searches.append(Search(probe.field, side, now, end, regret - allowed))
-                searches[-1].learn(end, ask(probe.field, end, allowed), allowed)
+                searches.append(Search(probe.field, side, now, end, regret - allowed, reach=abs(end - now)))
+                searches[-1].learn(end, ask(probe.field, end, allowed, (FLIP_GAP_SHARE, FINE_GAP_SHARE)), allowed)
     progress("asking where they flip it")
     asked = 1 + len(searches)
     for _ in range(STEPS):
-        # first where keeping the decision costs most
-        for search in sorted((search for search in searches if search.flips), key=lambda search: -search.high):
+        # first where least is known
+        for search in sorted((search for search in searches if search.flips), key=lambda search: -search.open_share):
             if asked < MOST_VALUES:
                 value, asked = search.middle(), asked + 1
                 search.learn(value, ask(search.field, value, allowed), allowed)

@@ -294,3 +294,4 @@ class Warm:
     #: technology, visited: Which matrix each point uses, and the bases that points rested on, at the first stages seen last.
     technology: Array
     visited: tuple[Array, ...]
+    near: bool = False  #: Is the next program near: where only demand or weights moved, does it begin from these bases and their planes?

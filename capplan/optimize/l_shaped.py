@@ -79,7 +79,7 @@ class LShaped:
         start: Array | None = None,
         warm: Warm | None = None,
     ) -> None:
-        self.problem, self.risk_weight, self.tail_share, self.gap_share = problem, risk_weight, tail_share, gap_share
+        self.problem, self.risk_weight, self.tail_share, self.gap_share, self.warm = problem, risk_weight, tail_share, gap_share, warm
         self.recourse_digest = digest(*cost_states(problem), problem.W, problem.recourse_sense)
         same_recourse = warm is not None and warm.recourse == self.recourse_digest
         self.library = warm.library if warm and same_recourse else recourse_of(problem)
@@ -117,7 +117,7 @@ class LShaped:
         if warm and self.same_program:
             self.evaluator.basis, self.evaluator.reference = warm.basis, warm.reference
             self.rays, self.cuts = list(warm.rays), list(warm.cuts)
-        elif warm and same_recourse:
+        elif warm and warm.near and same_recourse:
             self.cuts = self.evaluator.begin_like(warm)
         for rays in self.rays:
             self.master.add_rays(rays)
@@ -173,6 +173,7 @@ class LShaped:
             self.x,
             self.problem.technology,
             tuple(self.evaluator.visited),
+            self.warm is not None and self.warm.near,
         )
         return Solution(self.x, min(self.lower, self.upper), self.upper, self.cost, status, use, marginals, "l_shaped", left)
 
@@ -283,6 +284,8 @@ class LShaped:
         """Solve with integers: near the relaxed point first, then everywhere, until the bounds meet."""
         problem = self.problem
         guess = np.clip(np.where(problem.integer, np.round(relaxed), relaxed), problem.lower, problem.upper)
+        if np.isfinite(problem.enough):
+            self._offer_simple(np.round(self.x))
         self._offer_point(guess)
         if not self._proven() and time_is_up():
             self._offer_simple(np.round(relaxed), np.floor(relaxed + 1e-6), np.zeros(len(relaxed)))
@@ -308,7 +311,7 @@ class LShaped:
 
     def _surround(self, x: Array, count: int) -> None:
         """Cut at whole neighbours of a first stage, each technology on its own, wherever the master may go next."""
-        if self.coupled is not None:
+        if self.coupled is not None or np.isfinite(self.problem.enough):
             return
         count = min(count, NEIGHBOUR_POINTS // max(len(self.problem.technology), 1))
         for shift in nearby(self.problem, self.steps, shifts(self.problem, x), count, len(self.cuts)):

@@ -44,9 +44,9 @@ def test_the_search_closes_in_on_the_value_at_which_keeping_costs_too_much():
     search = Search("demand_factor", "flips_below", holds=1.0, changed=0.6, low=-0.01)
     search.learn(0.6, Kept(0.03, {}), 0.01)
     assert search.flips
-    assert search.middle() == pytest.approx(1.0 - 0.4 / 3)
+    assert search.middle() == pytest.approx(1.0 - 0.4 / 3**0.5)
     search.learn(search.middle(), Kept(0.004, {}), 0.01)
-    assert search.holds == pytest.approx(1.0 - 0.4 / 3)
+    assert search.holds == pytest.approx(1.0 - 0.4 / 3**0.5)
     between = search.holds + 0.006 / 0.026 * (0.6 - search.holds)
     assert search.middle() == pytest.approx(between)
     search.learn(between, Kept(0.009, {}), 0.01)

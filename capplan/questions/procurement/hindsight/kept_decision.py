@@ -77,15 +77,15 @@ def tell_kept(stated: Stated, signed: Signed, allowed: float, warm: Warm | None 
     held = _holding(stated, signed)
     if held is None or not first_stage_exists(held.program):
         return Kept(inf, None, warm)
-    bound, seen = least_cost(model, a, warm)
-    enough = (1 + allowed) * bound.lower
+    seen = least_cost(model, a, warm and replace(warm, near=True))
+    enough = (1 + allowed) * seen.lower
     try:
-        kept = best_plan(_enough(held, enough), a, bound.warm, None, exact=False, seen=seen)[1]
+        kept = best_plan(_enough(held, enough), a, seen.warm, None, exact=False, seen=seen)[1]
     except InfeasibleError:
-        return Kept(inf, None, bound.warm)
+        return Kept(inf, None, seen.warm)
     if kept.upper <= enough:
         return Kept(0.0, None, kept.warm)
-    best = best_plan(model, a, kept.warm, None, exact=False, seen=seen)[1]
+    best = best_plan(model, a, kept.warm, None, exact=False, seen=replace(seen, warm=kept.warm))[1]
     upper = min(kept.upper, best_plan(held, a, best.warm, None, exact=False, seen=best)[1].upper)
     return Kept(_share(upper, best.upper), signed_now(purchase_table(stated.choices, model.lots(best.x).round())), best.warm)
 

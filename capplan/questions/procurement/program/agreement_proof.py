@@ -76,16 +76,16 @@ def in_parts(model: Model, a: ProcurementAssumptions, warm: Warm | None) -> Solu
     return solve_within_budgets(parts, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, PARTS_GAP), warm, exact=False)
 
 
-def least_cost(model: Model, a: ProcurementAssumptions, warm: Warm | None) -> tuple[Solution, Solution | None]:
-    """Return the plan in parts of lots, and the one that says how much use by the hour it counts on (None where no agreement runs).
+def least_cost(model: Model, a: ProcurementAssumptions, warm: Warm | None) -> Solution:
+    """Return the best plan in parts of lots, which counts on as much use by the hour as one like it; no plan that does costs less.
 
-    No plan that counts on as much costs less than the bound of the first.
+    What it leaves keeps the first stage there was before.
     """
     seen = in_parts(model, a, warm) if model.years else None
     now = model if seen is None else model.counting(rented(model, seen.recourse))
     parts = replace(now.program, integer=np.zeros_like(now.program.integer), expected=())
-    bound = solve_two_stage(parts, a.risk_weight, a.tail_share, a.gap_share / 2, warm=(seen and seen.warm) or warm)
-    return bound, seen and replace(seen, warm=bound.warm)
+    found = solve_two_stage(parts, a.risk_weight, a.tail_share, a.gap_share / 2, warm=(seen and seen.warm) or warm)
+    return found if found.warm is None or warm is None else replace(found, warm=replace(found.warm, x=warm.x))
 
 
 def like_it(model: Model, a: ProcurementAssumptions, warm: Warm | None, seen: Solution) -> tuple[Model, Solution]:
