@@ -87,8 +87,8 @@ class Search:
     def middle(self) -> float:
         """Return the next value to try: half-way, or where a curve through the two would be at what is allowed.
 
-        Keeping the decision costs nothing today, which is the least: from there its cost begins flat and rises as a square. Further on it is
-        taken as straight.
+        Keeping the decision costs nothing today, which is the least: from there its cost begins flat and rises as a square. Further on it
+        is taken as straight.
         """
         share = 0.5 if self.stuck or self.high == inf else (-self.low / (self.high - self.low)) ** (1.0 if self.left_today else 0.5)
         return self.holds + min(max(share, NEAREST_SHARE), 1 - NEAREST_SHARE) * (self.changed - self.holds)
