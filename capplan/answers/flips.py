@@ -15,9 +15,9 @@ from capplan.questions.procurement import OF_PROOF, Kept, Signed, Stated, decide
 
 #: A decision holds while keeping it costs no more than this share above the best.
 FLIP_SHARE = 0.01
-#: Paths that are enough to tell that, and the gap; an end of a search that is no further from the edge is judged to the fine gap.
+#: Paths that are enough to tell that, and the gap; an end of a search that is no further from the edge is judged to the fine gaps.
 FLIP_PATHS = 10
-FLIP_GAP_SHARE, FINE_GAP_SHARE = 0.0025, 0.0005
+FLIP_GAP_SHARE, FINE_GAP_SHARES = 0.0025, (0.0005, 0.0001)
 #: Values that are tried in all, and on one side of an assumption after its end.
 MOST_VALUES, STEPS = 16, 2
 #: A value is tried no nearer to an end than this share of the interval.
@@ -202,7 +202,7 @@ def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] =
             now = float(getattr(scenario, probe.field))
             if end != now:
                 searches.append(Search(probe.field, side, now, end, regret - allowed, reach=abs(end - now)))
-                searches[-1].learn(end, ask(probe.field, end, allowed, (FLIP_GAP_SHARE, FINE_GAP_SHARE)), allowed)
+                searches[-1].learn(end, ask(probe.field, end, allowed, (FLIP_GAP_SHARE, *FINE_GAP_SHARES)), allowed)
     progress("asking where they flip it")
     asked = 1 + len(searches)
     for _ in range(STEPS):
