@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -165,6 +166,14 @@ def test_it_keeps_the_rules_of_the_specification(made):
     assert (rows["BillingPeriodStart"] < rows["BillingPeriodEnd"]).all()
     assert rows["BillingPeriodStart"].str.match(r"^\d{4}-\d{2}-01T00:00:00Z$").all()
     assert all(isinstance(json.loads(text), dict) for text in rows["Tags"])
+
+
+def test_what_rounding_leaves_is_no_charge(made):
+    plan, rows = made
+    assert rows["CommitmentDiscountStatus"].eq("Unused").any()
+    used = plan.ledger.idle.assign(used_share=1 - 1e-15)
+    full = planned_focus(replace(plan, ledger=replace(plan.ledger, idle=used)))
+    assert (full[["BilledCost", "EffectiveCost"]].abs().max(axis=1) > 1e-6).all()
 
 
 #: Rules of the validator of FOCUS 1.0 that no planned bill meets: names that the specification does not have, columns for what a plan does

@@ -39,6 +39,8 @@ CREDITS = ("agreement_discount", "late_delivery")
 PAID_AHEAD = ("capex", "residual", "agreement_shortfall")
 #: Who charges for what no provider bills: people, and whatever the book names no provider for.
 INTERNAL = "internal"
+#: What is less, in the plan's currency, is what rounding leaves.
+LEAST_AMOUNT = 1e-6
 COLUMNS = (
     "BillingAccountId BillingAccountName BillingPeriodStart BillingPeriodEnd ChargePeriodStart ChargePeriodEnd ChargeCategory ChargeClass"
     " ChargeDescription ChargeFrequency ProviderName PublisherName InvoiceIssuerName ServiceCategory ServiceName SkuId PricingCategory"
@@ -75,7 +77,7 @@ def planned_focus(plan: Plan) -> pd.DataFrame:
     by_use, plans = _under_plans(_by_use(rows[use], plan), _plainly(rows[discounted]), plan)
     parts = [by_use, plans, _held(rows[held], plan), _plainly(rows[~use & ~held & ~discounted])]
     charges = pd.concat([part for part in parts if len(part)], ignore_index=True)
-    charges = charges[(charges["billed"] != 0) | (charges["effective"] != 0)]
+    charges = charges[charges[["billed", "effective"]].abs().max(axis=1) > LEAST_AMOUNT]
     return _as_focus(_with_list_prices(charges, plan), plan)
 
 
