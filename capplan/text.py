@@ -15,6 +15,7 @@ from babel.numbers import get_currency_precision, get_currency_symbol, is_curren
 
 from capplan.contract_kinds import KINDS
 from capplan.dollars import said
+from capplan.units import ROUNDING
 
 #: Language and region of all texts.
 LOCALE = "en_US"
@@ -215,10 +216,6 @@ def sign_of(currency: str) -> str:
     """
     symbol = get_currency_symbol(currency, LOCALE)
     return f"{symbol} " if symbol == currency else symbol
-
-
-#: Less than this is what rounding leaves of nothing.
-ROUNDING = 1e-6
 
 
 def money(value: float, currency: str = "", *, signed: bool = False) -> str:

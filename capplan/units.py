@@ -9,6 +9,8 @@ HOURS_PER_AVERAGE_QUARTER = HOURS_PER_YEAR / 4
 HOURS_PER_AVERAGE_MONTH = HOURS_PER_YEAR / 12
 #: Average days of a month, for terms that are no whole number of months.
 DAYS_PER_MONTH = 365 / 12
+#: Less than this, of money or of accelerator-hours, is what rounding leaves of nothing.
+ROUNDING = 1e-6
 #: A quarter of this century or the next: beyond that a year is a slip.
 QUARTER_PATTERN = r"^2[01]\d{2}Q[1-4]$"
 #: A currency by its three letters.

@@ -11,17 +11,38 @@ from capplan.answers.plan import quarterly_plan
 from capplan.answers.sums import spend
 from capplan.errors import CapplanError
 from capplan.outputs.run.accepted import accept, drift
+from capplan.outputs.run.report import tables_of
 from capplan.outputs.views import decision_tables
 from tests.conftest import ROOT, example_book
 
 SAMPLE = ROOT / "reports" / "sample"
 
 
-@pytest.mark.slow
-def test_the_plan_is_the_accepted_one():
+@pytest.fixture(scope="module")
+def plan():
+    """The plan of the example, with the parameters of the accepted one."""
     run = json.loads((SAMPLE / "run.json").read_text(encoding="utf-8"))
     book = example_book()
-    plan = quarterly_plan(book, book.scenario_with(**run["parameters"]))
+    return quarterly_plan(book, book.scenario_with(**run["parameters"]))
+
+
+@pytest.mark.slow
+def test_no_table_shows_what_rounding_leaves(plan):
+    tables = {name: frame for name, frame in tables_of(plan).items() if frame is not None}
+    columns = [
+        (name, column)
+        for name in sorted(tables)
+        for column in tables[name].select_dtypes("number")
+        if column.endswith(("usd", "amount", "hours"))
+    ]
+    assert len(columns) > 40
+    for name, column in columns:
+        sizes = tables[name][column].abs()
+        assert not sizes.between(0, 1e-6, inclusive="neither").any(), f"{name}.{column}"
+
+
+@pytest.mark.slow
+def test_the_plan_is_the_accepted_one(plan):
     for name, today, key in (
         ("spend", spend(plan), "quarter"),
         ("alternatives", plan.purchases.alternatives.drop(columns="meaning"), "name"),

@@ -7,7 +7,7 @@ from capplan.book.book import Book
 from capplan.contract_kinds import KINDS
 from capplan.questions.ledger.accounts import mapped_accounts
 from capplan.records import records
-from capplan.units import quarter_end, quarter_range
+from capplan.units import ROUNDING, quarter_end, quarter_range
 
 #: Where what is paid, owed and expensed is posted without an account map.
 BALANCE = {"payable": "accounts payable", "bank": "bank", "prepaid": "prepaid expenses", "machines": "property and equipment"}
@@ -64,6 +64,7 @@ def roll_forward(plan: Plan) -> pd.DataFrame:
         ("machines", sums("billed", "capex"), sums("p_and_l", "depreciation"), -sums("billed", "residual")),
     ):
         closing = (added - expensed - disposed).cumsum()
+        closing = closing.where(closing.abs() > ROUNDING, 0.0)
         parts.append(
             pd.DataFrame(
                 {

@@ -13,7 +13,7 @@ from capplan.outputs.views.unit_tables import discounted_hours
 from capplan.questions.ledger.schedules import month_shares
 from capplan.questions.ledger.work_costs import HELD
 from capplan.records import records
-from capplan.units import quarter_end, quarter_start
+from capplan.units import ROUNDING, quarter_end, quarter_start
 
 #: Sources of dispatch that are charged by the hour or the token: their PricingCategory.
 BY_USE = {"on_demand": "Standard", "spot": "Dynamic", "api": "Standard", "egress": "Standard"}
@@ -39,8 +39,6 @@ CREDITS = ("agreement_discount", "late_delivery")
 PAID_AHEAD = ("capex", "residual", "agreement_shortfall")
 #: Who charges for what no provider bills: people, and whatever the book names no provider for.
 INTERNAL = "internal"
-#: What is less, in the plan's currency, is what rounding leaves.
-LEAST_AMOUNT = 1e-6
 COLUMNS = (
     "BillingAccountId BillingAccountName BillingPeriodStart BillingPeriodEnd ChargePeriodStart ChargePeriodEnd ChargeCategory ChargeClass"
     " ChargeDescription ChargeFrequency ProviderName PublisherName InvoiceIssuerName ServiceCategory ServiceName SkuId PricingCategory"
@@ -77,7 +75,7 @@ def planned_focus(plan: Plan) -> pd.DataFrame:
     by_use, plans = _under_plans(_by_use(rows[use], plan), _plainly(rows[discounted]), plan)
     parts = [by_use, plans, _held(rows[held], plan), _plainly(rows[~use & ~held & ~discounted])]
     charges = pd.concat([part for part in parts if len(part)], ignore_index=True)
-    charges = charges[charges[["billed", "effective"]].abs().max(axis=1) > LEAST_AMOUNT]
+    charges = charges[charges[["billed", "effective"]].abs().max(axis=1) > ROUNDING]
     return _as_focus(_with_list_prices(charges, plan), plan)
 
 

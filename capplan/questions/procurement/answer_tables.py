@@ -12,13 +12,11 @@ from capplan.questions.procurement.work.load import Work
 from capplan.questions.procurement.work.spans import lay_out_spans
 from capplan.questions.procurement.work.states import States
 from capplan.records import records
-from capplan.units import quarter_of
+from capplan.units import ROUNDING, quarter_of
 
 #: Sources by the hour, and the one that nobody invoices.
 USED = ("committed", "on_demand", "spot", "api")
 CAPACITY_ROLES = ("full", "reserve")
-#: Fewer accelerators than this are none.
-ROUNDING = 1e-9
 #: Components of cost that follow use.
 BY_HOUR = ("on_demand", "spot", "api", "shortfall")
 
@@ -204,6 +202,7 @@ def cost_table(
     wide.insert(1, "probability", np.repeat(work.paths["probability"].to_numpy(), count))
     wide.insert(2, "quarter", np.tile(np.array(timeline.horizon), paths))
     long = wide.melt(id_vars=["path", "probability", "quarter"], value_vars=names, var_name="component", value_name="usd")
+    long["usd"] = long["usd"].where(long["usd"].abs() > ROUNDING, 0.0)
     order = {name: step for step, name in enumerate(names)}
     return long.sort_values(["path", "quarter", "component"], key=lambda s: s.map(order) if s.name == "component" else s).reset_index(
         drop=True
@@ -294,4 +293,5 @@ def dispatch_table(work: Work, market: Market, choices: Choices, recourse: Recou
         )
     keys = ["quarter", "class", "region", "source", "provider", "accelerator"]
     table = pd.concat(frames).groupby(keys, as_index=False).sum()
-    return table[(table["expected_work"] > 1e-9) | (table["expected_usd"].abs() > 1e-9)].reset_index(drop=True)
+    used = table["expected_accelerator_hours"].where(table["accelerator"] != "", table["expected_work"])
+    return table[(used > ROUNDING) | (table["expected_usd"].abs() > ROUNDING)].reset_index(drop=True)
