@@ -118,19 +118,24 @@ class Asking:
 
     def today(self) -> Kept | None:
         """Return what keeping the decision costs today, as few paths judge it; None without a plan."""
-        return self._asked(None, FLIP_GAP_SHARE, lambda stated, warm: keep_decision(stated.problem, self.signed, warm, stated))
+        return self._asked(None, self.gap, lambda stated, warm: keep_decision(stated.problem, self.signed, warm, stated))
 
-    def __call__(self, moved: str, value: float, allowed: float, gaps: tuple[float, ...] = (FLIP_GAP_SHARE,)) -> Kept | None:
+    @property
+    def gap(self) -> float:
+        """Gap to which a value is judged at first."""
+        return max(self.scenario.gap_share, FLIP_GAP_SHARE)
+
+    def __call__(self, moved: str, value: float, allowed: float, finer: tuple[float, ...] = ()) -> Kept | None:
         """Return what keeping the decision costs at a value, no more closely than telling it from what is allowed takes.
 
         Args:
-            gaps: Gaps to which it is judged, one after another, as long as it is no further from what is allowed.
+            finer: Gaps to which it is judged after that, one after another, as long as it is no further from what is allowed.
 
         Returns:
             Kept, or None where there is no plan.
         """
         kept: Kept | None = None
-        for gap in gaps:
+        for gap in (self.gap, *finer):
             kept = self._asked((moved, value), gap, lambda stated, warm: tell_kept(stated, self.signed, allowed, warm))
             if kept is None or kept.regret_share == 0 or abs(kept.regret_share - allowed) > gap:
                 break
@@ -143,17 +148,12 @@ class Asking:
             best = decide(stated.problem, warm=warm, proof=None, stated=stated)
             return Kept(inf, signed_now(best.purchases), best.solution.warm)
 
-        return self._asked((moved, value), FLIP_GAP_SHARE, found)
+        return self._asked((moved, value), self.gap, found)
 
     def _asked(self, place: tuple[str, float] | None, gap: float, question: Callable[[Stated, Warm | None], Kept]) -> Kept | None:
         """Return the answer to a question where an assumption is moved, judged to a gap; None without a plan."""
         moved = {} if place is None else dict([place])
-        quick = self.scenario.replaced(
-            plan_paths=min(self.scenario.plan_paths, FLIP_PATHS),
-            gap_share=max(self.scenario.gap_share, gap),
-            time_limit_seconds=0.0,
-            **moved,
-        )
+        quick = self.scenario.replaced(plan_paths=min(self.scenario.plan_paths, FLIP_PATHS), gap_share=gap, time_limit_seconds=0.0, **moved)
         try:
             # assumptions of the proof alone state today's program
             at = None if OF_PROOF.issuperset(moved) else place
@@ -202,7 +202,7 @@ def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] =
             now = float(getattr(scenario, probe.field))
             if end != now:
                 searches.append(Search(probe.field, side, now, end, regret - allowed, reach=abs(end - now)))
-                searches[-1].learn(end, ask(probe.field, end, allowed, (FLIP_GAP_SHARE, *FINE_GAP_SHARES)), allowed)
+                searches[-1].learn(end, ask(probe.field, end, allowed, FINE_GAP_SHARES), allowed)
     progress("asking where they flip it")
     asked = 1 + len(searches)
     for _ in range(STEPS):

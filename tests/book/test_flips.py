@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from capplan.answers.flips import FLIP_SHARE, PROBES, Search, find_flips
+from capplan.answers.flips import FLIP_SHARE, PROBES, Asking, Search, find_flips
 from capplan.answers.plan import keep_in, purchases_of
 from capplan.book.book import load_book
 from capplan.book.scenario import Scenario
@@ -22,10 +22,32 @@ BOOK = (
 )
 
 
+def small_book(make_book):
+    """A book of one workload and two offers."""
+    speeds = "workload,accelerator,work_per_accelerator_hour,basis\nchat,H100,1,stated\n"
+    return load_book(make_book(demand_scenarios=STATED, skus=SKUS, sources=SOURCES, offers=OFFERS, speeds=speeds, book=BOOK))
+
+
+def test_a_value_at_the_edge_is_judged_to_ever_finer_gaps(make_book, monkeypatch):
+    book, asked = small_book(make_book), []
+
+    def told(stated, signed, allowed, warm):
+        asked.append(stated.problem.assumptions.gap_share)
+        return Kept(0.0107 if len(asked) > 1 else 0.0097, {})
+
+    monkeypatch.setattr("capplan.answers.flips.tell_kept", told)
+    ask = Asking(book, book.scenario.replaced(gap_share=0.0025), {})
+    assert ask("demand_factor", 1.6, 0.01, (0.0005, 0.0001)).regret_share == 0.0107
+    assert asked == [0.0025, 0.0005]
+    assert ask("demand_factor", 1.6, 0.0107, (0.0005, 0.0001)).regret_share == 0.0107
+    assert asked[2:] == [0.0025, 0.0005, 0.0001]
+    assert ask("demand_factor", 1.6, 0.02, (0.0005, 0.0001)).regret_share == 0.0107
+    assert asked[5:] == [0.0025]
+
+
 @pytest.mark.slow
 def test_a_decision_flips_where_the_break_even_says(make_book):
-    speeds = "workload,accelerator,work_per_accelerator_hour,basis\nchat,H100,1,stated\n"
-    book = load_book(make_book(demand_scenarios=STATED, skus=SKUS, sources=SOURCES, offers=OFFERS, speeds=speeds, book=BOOK))
+    book = small_book(make_book)
     signed = signed_now(purchases_of(book, book.scenario).purchases)
     assert {offer for offer, _ in signed} == {"one"}
     # 0.9 of a machine is used; 20 against 32 USD/h breaks even at 0.625 of it, and keeping it costs 1 % more where use costs 20 / 1.01
