@@ -87,13 +87,14 @@ class BasisStore:
         left = np.argsort(basis, kind="stable")
         with guard:
             while len(left):
-                done = walk(self._held(), points, self.work, left, steps, self.clock)
-                lost = left[:done][points.row[left[:done]] == LOST]
-                if len(lost):
-                    self._slots(points.basis[lost])
-                if done < len(left):
+                order = left
+                while (done := walk(self._held(), points, self.work, left, steps, self.clock)) < len(left):
                     self._more_numbers() if self.count == len(self.slot) else self.kept.grow()
-                left = np.concatenate([lost, left[done:]])
+                    left = left[done:]
+                # only when all have moved, so that the order of points, and so every bit, is the same wherever room ran out
+                left = order[points.row[order] == LOST]
+                if len(left):
+                    self._slots(points.basis[left])
             # a basis that was made and left aside at once has duals too
             unpriced = np.flatnonzero(~self.priced[: self.count])
             if len(unpriced):

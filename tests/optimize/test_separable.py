@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from dataclasses import replace
 
@@ -197,6 +198,27 @@ def test_what_a_store_lets_go_of_another_takes():
         assert second.row_of_inverse(number, 2) == pytest.approx(np.linalg.inv(matrix[:, columns])[2])
     assert len(second.kept.inverse) == have
     assert len(set(second.slot[: second.count].tolist())) == FIRST_ROOM
+
+
+def test_points_rest_alike_to_the_last_bit_wherever_room_runs_out(monkeypatch):
+    """Room is short in the first store and plenty in the second, as in a process that has made a plan before."""
+    problem = fleet(1, quarters=6, classes=4, pools=4, scenarios=80)
+    draw = np.random.default_rng(1)
+    stages = [np.minimum(problem.upper, draw.uniform(0.0, 3.0, len(problem.c))) for _ in range(12)]
+    found = []
+    for room in (2, 50_000):
+        gc.collect()
+        monkeypatch.setattr("capplan.optimize.inverses.FIRST_ROOM", room)
+        monkeypatch.setattr("capplan.optimize.inverses.ALL_BYTES", 200_000)
+        evaluator = Evaluator(problem, 0.2, recourse_of(problem))
+        for x in stages:
+            evaluator.rest(x)
+        store = evaluator.library.of(0)[0].bases
+        assert (len(store.kept.inverse) >= 50_000) == (room == 50_000)
+        found.append((evaluator.basis, store.duals[: store.count].tobytes()))
+        del evaluator, store
+    assert np.array_equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
 
 
 def test_a_cost_that_is_rounding_does_not_spoil_a_mixture():
