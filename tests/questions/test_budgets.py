@@ -5,15 +5,15 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from capplan.answers.budgets import Beside, held_limits
-from capplan.answers.plan import quarterly_plan
+from capplan.answers.budgets import Beside, book_beside, held_limits
+from capplan.answers.plan import beside_compute, demand_of, expected_work, quarterly_plan
 from capplan.answers.sums import quarters_of, spend
 from capplan.book.book import load_book
 from capplan.book.scenario import LedgerAssumptions
 from capplan.errors import BookError
 from capplan.questions.ledger import LedgerTables, build_ledger
 from tests.cases.procurement_cases import assumptions, demand, offer, sku, solve
-from tests.conftest import SOURCES
+from tests.conftest import ROOT, SOURCES
 
 WORKLOADS = "workload,stage,unit,host,interruptible,deferrable,shortfall_usd_per_unit\ntuning,tuning,accelerator_hours,self,false,true,20\n"
 SPEEDS = "workload,accelerator,work_per_accelerator_hour,basis,as_of,source_id\ntuning,H100,1,measured,2026-11-01,s1\n"
@@ -209,6 +209,19 @@ def test_a_budget_that_the_ledger_cannot_see_is_told_and_held_against_nothing():
 def test_amounts_that_say_too_little_or_too_much_are_refused(make_book, table, text, rule):
     with pytest.raises(BookError, match=rule):
         load_book(make_book("bad", **(TABLES | {table: text}), book=BOOK))
+
+
+@pytest.mark.parametrize("moved", [{"demand_factor": 1.3}, {"demand_factor": 0.6}, {"price_factor": 1.3}, {"discount_rate_per_year": 0.2}])
+@pytest.mark.parametrize("name", ["api_first", "on_prem"])
+def test_what_is_spent_beside_a_decision_follows_demand_and_nothing_else_that_is_moved(name: str, moved: dict[str, float]):
+    """It is booked once and scaled; here the ledger books it anew."""
+    book = load_book(ROOT / "data" / name)
+    scenario = book.scenario.replaced(**moved)
+    found, work = beside_compute(book, scenario), expected_work(demand_of(book, scenario).paths)
+    booked = book_beside(book, scenario, work)
+    for view in ("p_and_l", "cash"):
+        pd.testing.assert_series_equal(found.spent(view=view), booked.spent(view=view), rtol=1e-9)
+        assert booked.spent(view=view).gt(0).any()
 
 
 def test_what_no_purchase_changes_is_taken_off_by_measure_and_provider():

@@ -4,14 +4,14 @@ import datetime as dt
 import math
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pandas as pd
 
 from capplan.errors import ReportError
 from capplan.outputs.export.plain_workbook import LONGEST_TEXT
-from capplan.outputs.workbook.quick_sheet import Formula, column_letters, quick_sheet
 
 PAPER_A3, PAPER_A4 = 8, 9
 #: Headings longer than this take two lines.
@@ -23,6 +23,19 @@ BLUE, INK, GREY, LINE, PAPER, INPUT = "#1f4e9c", "#1a1a1a", "#595959", "#bfbfbf"
 MONEY_UNIT = re.compile("[A-Z]{3}")
 #: Colours of series that keep their difference in grey print, dark to light.
 SERIES = ("#1b3a5c", "#2f6f8f", "#5fa8a0", "#9ccb86", "#c9a227", "#d98b5f", "#b5b5b5", "#e3d9c6")
+#: Functions that every spreadsheet program has long had.
+OLD_FUNCTIONS = frozenset(
+    {"ABS", "AND", "AVERAGE", "COUNTIF", "COUNTIFS", "DATE", "EDATE", "HYPERLINK", "IF", "MAX", "MIN", "OR", "SUM", "SUMIFS", "SUMPRODUCT"}
+)
+_FUNCTION = re.compile(r"([\w.]+)\(")
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A formula, and the value it has for the plan as it was made."""
+
+    text: str  #: Formula with its equals sign; holds references and numbers, never text of a book.
+    value: float | bool | str  #: Result, shown by programs that do not calculate.
 
 
 def number_formats(currency: str) -> dict[str, str]:
@@ -127,10 +140,18 @@ class Styles:
         return found
 
 
-@lru_cache(maxsize=4096)
-def _moment(value: dt.date) -> dt.datetime:
-    """Return a day as a workbook takes it; the days of a plan are few."""
-    return pd.Timestamp(value).to_pydatetime()
+@cache
+def _sheet_class() -> type:
+    """Return XlsxWriter's sheet, which searches each formula thirty times for functions of newer programs: not where all are old ones."""
+    from xlsxwriter.worksheet import Worksheet
+
+    class OldFunctions(Worksheet):
+        def _prepare_formula(self, formula: str, expand_future_functions: bool = False) -> Any:
+            if formula.startswith("=") and OLD_FUNCTIONS.issuperset(_FUNCTION.findall(formula)):
+                return formula[1:]
+            return super()._prepare_formula(formula, expand_future_functions)
+
+    return OldFunctions
 
 
 class Sheet:
@@ -138,25 +159,13 @@ class Sheet:
 
     def __init__(self, workbook: Any, styles: Styles, name: str) -> None:
         self.name, self.styles, self.row = name, styles, 0
-        self.sheet, self._workbook = workbook.add_worksheet(name, worksheet_class=quick_sheet()), workbook
+        self.sheet, self._workbook = workbook.add_worksheet(name, worksheet_class=_sheet_class()), workbook
         self._widths: dict[int, float] = {}
 
     def put(self, row: int, col: int, value: Any, style: str = "text") -> None:
         """Write a value by its kind; text is written as text, whatever it looks like."""
         form = self.styles(style)
-        if not self.sheet.write_plain(row, col, value, form):
-            self._put_other(row, col, value, form)
-        if not isinstance(value, str):
-            shown: float = _WIDTHS.get(style.partition("+")[0], 6)
-        elif style.startswith("head"):
-            shown = min(max([len(word) for word in value.split()] or [0]) + 3, WIDEST)
-        else:
-            shown = 0 if "wrap" in style or style in ("title", "note", "section") else min(len(value), WIDEST) + 2
-        if shown > self._widths.get(col, 0):
-            self._widths[col] = max(shown, 6)
-
-    def _put_other(self, row: int, col: int, value: Any, form: Any) -> None:
-        """Write what is no plain value."""
+        shown: float = _WIDTHS.get(style.split("+", maxsplit=1)[0], 6)
         if isinstance(value, Formula):
             if isinstance(value.value, float) and not math.isfinite(value.value):
                 raise ReportError(
@@ -165,14 +174,18 @@ class Sheet:
             self.sheet.write_formula(row, col, value.text, form, value.value)
         elif isinstance(value, bool):
             self.sheet.write_boolean(row, col, value, form)
-        elif value is pd.NaT or (isinstance(value, float) and not math.isfinite(value)):
+        elif value is None or value is pd.NaT or (isinstance(value, float) and not math.isfinite(value)):
             self.sheet.write_blank(row, col, None, form)
-        elif isinstance(value, dt.date):
-            self.sheet.write_datetime(row, col, _moment(value), form)
+        elif isinstance(value, (pd.Timestamp, dt.date)):
+            self.sheet.write_datetime(row, col, pd.Timestamp(value).to_pydatetime(), form)
         elif isinstance(value, str):
             self.sheet.write_string(row, col, value[:LONGEST_TEXT], form)
+            shown = 0 if "wrap" in style or style in ("title", "headline", "note", "section") else min(len(value), WIDEST) + 2
+            if style.startswith("head"):
+                shown = min(max([len(word) for word in value.split()] or [0]) + 3, WIDEST)
         else:
             self.sheet.write_number(row, col, float(value), form)
+        self._widths[col] = max(self._widths.get(col, 6), shown)
 
     def title(self, text: str, *notes: str, across: int = 8) -> None:
         """Begin the sheet: its title, and what the reader must know."""
@@ -293,7 +306,11 @@ def address(row: int, col: int, fixed: str = "rc") -> str:
         >>> address(0, 0), address(4, 27, "c"), address(4, 2, "")
         ('$A$1', '$AB5', 'C5')
     """
-    return f"{'$' if 'c' in fixed else ''}{column_letters(col)}{'$' if 'r' in fixed else ''}{row + 1}"
+    letters, rest = "", col + 1
+    while rest:
+        rest, place = divmod(rest - 1, 26)
+        letters = chr(65 + place) + letters
+    return f"{'$' if 'c' in fixed else ''}{letters}{'$' if 'r' in fixed else ''}{row + 1}"
 
 
 def stacked_chart(workbook: Any, sheet: Sheet, title: str, head: int, rows: Sequence[int], cols: tuple[int, int], unit: str) -> Any:
