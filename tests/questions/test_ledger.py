@@ -846,3 +846,8 @@ def test_what_is_held_by_several_contracts_adds_up():
     assert found["held_accelerator_hours"] == pytest.approx(16 * found["used_accelerator_hours"] / 8)
     assert found["used_share"] == pytest.approx(0.5)
     assert found["unused_usd"] == pytest.approx(300.0)
+    # what rounding leaves of full use is no idle machine
+    full = dispatch.assign(expected_accelerator_hours=16 * 2190.0 * (1 - 2e-16))
+    found = idle_table(pd.DataFrame(entries), held, capacity, full, LedgerAssumptions(hours_convention="average")).iloc[0]
+    assert found["used_share"] == 1
+    assert found["unused_usd"] == 0

@@ -8,7 +8,7 @@ from capplan.book.scenario import LedgerAssumptions
 from capplan.quantiles import weighted_quantiles
 from capplan.questions.ledger.schedules import Entry
 from capplan.questions.ledger.work_costs import HELD
-from capplan.units import fiscal_year, quarter_hours, quarter_of, quarter_start
+from capplan.units import ROUNDING, fiscal_year, quarter_hours, quarter_of, quarter_start
 
 #: Components that differ from path to path, as the cost table of a purchase plan names them.
 BY_PATH = ("on_demand", "spot", "api", "late_delivery")
@@ -103,6 +103,8 @@ def idle_table(
     used = dispatch[dispatch["source"] == "committed"].groupby(keys)["expected_accelerator_hours"].sum()
     table = pd.DataFrame({"held_accelerator_hours": held, "used_accelerator_hours": used}).astype(float).fillna(0.0)
     table = table[table["held_accelerator_hours"] > 0]
+    whole = (table["held_accelerator_hours"] - table["used_accelerator_hours"]).abs() <= ROUNDING
+    table["used_accelerator_hours"] = table["held_accelerator_hours"].where(whole, table["used_accelerator_hours"])
     expense = frame[(frame["view"] == "p_and_l") & frame["component"].isin(HELD)]
     machines = pd.DataFrame([(name, *pool[:2]) for name, pool in pools.items() if pool[2]], columns=["contract_id", *keys[1:]])
     expense = expense.drop(columns="provider").merge(machines, on="contract_id", how="inner").groupby(keys)["usd"].sum()
