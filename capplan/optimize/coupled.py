@@ -1,6 +1,7 @@
 """Recourse under expected rows: budgets couple all points, so dispatches at several budget prices are mixed."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -91,13 +92,16 @@ class CoupledEvaluator:
     Args:
         base: Evaluator without expected rows, brought to rest at the first stage before each call.
         risk_weight, tail_share, gap_share: See `two_stage.solve_two_stage`.
+        rows ((K,) bool, optional): Which expected rows are kept; all by default.
 
     Source: Dantzig and Wolfe, "Decomposition principle for linear programs", Operations Research 8 (1960); concavity of the value in the
         costs: Bertsimas and Tsitsiklis, Introduction to Linear Optimization (1997), section 5.3.
     """
 
-    def __init__(self, base: Evaluator, risk_weight: float, tail_share: float, gap_share: float) -> None:
-        self.base, self.problem = base, base.problem
+    def __init__(self, base: Evaluator, risk_weight: float, tail_share: float, gap_share: float, rows: Array | None = None) -> None:
+        every = base.problem.expected
+        self.rows = np.ones(len(every), dtype=bool) if rows is None else rows
+        self.base, self.problem = base, replace(base.problem, expected=tuple(every[k] for k in np.flatnonzero(self.rows).tolist()))
         self.risk_weight, self.tail_share, self.gap_share = risk_weight, tail_share, gap_share
         problem = self.problem
         counted = np.array([row.weight * row.points for row in problem.expected])
@@ -175,7 +179,10 @@ class CoupledEvaluator:
         cost = mix.cost if kept else np.full(len(mix.cost), np.inf)
         mixture = [(levels[c], share) for c, share in zip(self.coupled, mix.shares, strict=True)]
         x[self.free] = mix.free
-        return Coupled(x, cost, best, self._cut(levels, best), mixture, [self._cut(levels, price) for price in others])
+        besides = [self._cut(levels, price._replace(row=price.row[self.rows])) for price in others]
+        row = np.zeros(len(self.rows))
+        row[self.rows] = best.row
+        return Coupled(x, cost, best._replace(row=row), self._cut(levels, best), mixture, besides)
 
     def _always(self) -> dict[int, list[int]]:
         """Return the prices at which each cell is always dispatched, which surround all others: none, and the most."""

@@ -5,25 +5,14 @@ import contextlib
 import numpy as np
 
 from capplan.errors import SolveError
+from capplan.optimize.best_use import best_use
 from capplan.optimize.clock import TOO_SOON, OutOfTimeError, time_is_up
 from capplan.optimize.coupled import CoupledEvaluator, Price, priced_rows
 from capplan.optimize.evaluation import Cut, Evaluated, Evaluator, Warm, aggregate, recourse_of
 from capplan.optimize.fingerprint import digest
 from capplan.optimize.lattice import find_lattice, nearby, whole_steps
 from capplan.optimize.master import Master
-from capplan.optimize.program import (
-    Marginals,
-    Solution,
-    TwoStage,
-    Use,
-    blended_cost,
-    cost_states,
-    expected_excess,
-    keeps_rows,
-    least_use,
-    risk_weights,
-    shifts,
-)
+from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, cost_states, keeps_rows, least_use, risk_weights, shifts
 from capplan.optimize.rounding import dive
 from capplan.optimize.solver import InfeasibleError, UnboundedError
 
@@ -132,29 +121,28 @@ class LShaped:
             cost = self.evaluator.evaluate(self.x).cost_by_scenario
             if np.isfinite(cost).all():
                 self.evaluator.reference = risk_weights(cost, self.problem.probability, 1.0, self.tail_share)
-        relaxed = self._relaxed(self.x)
-        # Where parts of lots break expected rows, whole lots would too: no time is spent on whole lots without these rows.
-        broken = self._broken(relaxed)
-        if not broken.any():
-            marginals = self._finished(relaxed)
-            broken = self._broken(self.x) if np.isfinite(self.upper) else broken
-        if broken.any():
-            self._check_limits(broken)
-            self.coupled = CoupledEvaluator(self.evaluator, self.risk_weight, self.tail_share, self.gap_share)
+        relaxed = self.x
+        while True:
+            relaxed = self._relaxed(relaxed)
+            found = best_use(self.evaluator, self.coupled, relaxed)
+            # Where parts of lots break expected rows, whole lots would too: no time is spent on whole lots without these rows.
+            if not found.broken.any():
+                marginals = self._finished(relaxed)
+                found = best_use(self.evaluator, self.coupled, self.x) if np.isfinite(self.upper) else found
+            if not found.broken.any():
+                break
+            self._check_limits(found.broken)
+            kept = found.broken if self.coupled is None else found.broken | self.coupled.rows
+            self.coupled = CoupledEvaluator(self.evaluator, self.risk_weight, self.tail_share, self.gap_share, kept)
             self.upper = np.inf
-            marginals = self._finished(self._relaxed(relaxed))
-            self.evaluator.rest(self.x)
+        use = self.evaluator.use(self.x)
+        if found.joint is not None and np.isfinite(self.upper):
             # dispatches of equal cost may differ by scenario: cost and recourse are those of one and the same
-            joint = self.coupled.evaluate(self.x)
-            self.x = joint.x
-            self.cost = joint.cost_by_scenario
+            self.x, self.cost = found.joint.x, found.joint.cost_by_scenario
             self.upper = float(self.problem.c @ self.x) + blended_cost(
                 self.cost, self.problem.probability, self.risk_weight, self.tail_share
             )
-            mixed = self.coupled.decisions(self.x, joint)
-            use: Use = lambda: mixed  # noqa: E731
-        else:
-            use = self.evaluator.use(self.x)
+            use = lambda: found.recourse  # noqa: E731
         if np.isinf(self.upper) and time_is_up():
             raise OutOfTimeError(TOO_SOON)
         if np.isinf(self.upper):
@@ -188,12 +176,6 @@ class LShaped:
                 continue
             if least > row.limit + 1e-7 * max(1.0, abs(row.limit)):
                 raise InfeasibleError(f"expected row {k} needs at least {least:,.6g} and is limited to {row.limit:,.6g}; raise the limit")
-
-    def _broken(self, x: Array) -> Array:
-        """Tell which expected rows a first stage breaks with the best use for it; none where it leaves no feasible use, (K,)."""
-        if not self.problem.expected or not np.isfinite(self.evaluator.evaluate(x).cost_by_scenario).all():
-            return np.zeros(len(self.problem.expected), dtype=bool)
-        return np.asarray(expected_excess(self.problem, x, self.evaluator.decisions(x)) > 0)
 
     def _relaxed(self, x: Array) -> Array:
         """Solve the relaxation; return its best point."""

@@ -10,9 +10,12 @@ import pandas as pd
 import pulp
 import pytest
 
+from capplan.optimize import two_stage
+from capplan.optimize.program import expected_use_of_rows
 from capplan.questions.procurement import Problem, decide, plan_purchases
 from capplan.questions.procurement.explain.alternatives import mean_value_plan
 from capplan.questions.procurement.explain.entry_prices import entry_price
+from capplan.questions.procurement.program import budget_proof
 from tests.cases.procurement_cases import assumptions, commitment, demand, offer, problem, sku, work_class
 from tests.cases.procurement_checker import Checker
 
@@ -295,6 +298,34 @@ def test_an_offer_is_taken_at_the_price_that_is_named_and_not_above_it(seed: int
         pays, does_not = (adds(cheaper_by(asked, name, share * (1 + away)), name) for away in (-2e-4, 2e-4))
         assert pays <= near, name
         assert does_not >= -near, name
+
+
+@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize("seed", [0, 5, 7])
+def test_a_large_plan_is_proven_within_its_gap_where_budgets_bind_beside_an_agreement(
+    seed: int, hard: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The budget is 85 % of what the plan without one spends in its dearest quarter; the optimum lies between the bounds."""
+    asked = fuller(seed)
+    other = asked.limits[asked.limits["kind"] != "budget_usd"].to_dict("records")
+    a = asked.assumptions.model_copy(update={"gap_share": 2.5e-3, "risk_weight": 0.2 * (seed % 3)})
+
+    def under(usd: float) -> Problem:
+        row = {"limit_id": "budget", "kind": "budget_usd", "amount": usd, "measure": "p_and_l", "hard": hard}
+        return replace(asked, limits=pd.DataFrame([*other, row]), assumptions=a)
+
+    free = decide(under(1e9))
+    used = expected_use_of_rows(free.model.program, free.solution.x, free.solution.recourse)
+    asked = under(0.85 * float(used.max()))
+    assert asked.spend_agreements is not None
+    right = Checker(asked).solve()
+    assert right > free.solution.upper * (1 + 1e-4)
+    monkeypatch.setattr(budget_proof, "EXACT_COLUMNS", 0)
+    monkeypatch.setattr(two_stage, "EXTENSIVE_COLUMNS", 0)
+    found = decide(asked).solution
+    assert found.lower <= right * (1 + 1e-6)
+    assert found.upper >= right * (1 - 1e-6)
+    assert found.gap_share <= 2.5e-3
 
 
 def _average(asked: Problem) -> Problem:

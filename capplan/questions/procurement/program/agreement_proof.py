@@ -35,7 +35,7 @@ NOTICEABLE_USD = 1.0
 class Effort(NamedTuple):
     """How long to look."""
 
-    kept: bool  #: Whether agreements are kept and not only paid for at a price, where no budget binds.
+    kept: bool  #: Whether agreements and budgets are kept and not only paid for at a price.
     prices: int  #: Prices of the agreements that are tried on the relaxation.
     counts: int  #: Halvings in the search for how much use by the hour a plan may count on.
 
@@ -176,15 +176,12 @@ def _proven(lower: float, best: tuple[Model, Solution], a: ProcurementAssumption
 def _keep(
     model: Model, whole: TwoStage, best: tuple[Model, Solution], a: ProcurementAssumptions
 ) -> tuple[float, tuple[Model, Solution]] | None:
-    """Return what no plan can cost less than, and the best plan, with agreements kept; None if a budget binds or digits fail.
+    """Return what no plan can cost less than, and the best plan, with agreements and budgets kept; None if digits fail.
 
-    No use by the hour is planned, and dispatches at a few prices of the agreements are mixed (`capplan.optimize.coupled`), which is exact.
+    No use by the hour is planned, and dispatches at a few prices of agreements and budgets are mixed (`capplan.optimize.coupled`), which is
+    exact.
     """
-    budgets = len(model.program.expected)
-    if row_prices(model, whole, best[1])[:budgets].any():
-        return None
-    agreements = replace(whole, expected=whole.expected[budgets:])
-    search = LShaped(agreements, a.risk_weight, a.tail_share, a.gap_share, None, best[1].warm)
+    search, budgets = LShaped(whole, a.risk_weight, a.tail_share, a.gap_share, None, best[1].warm), len(model.program.expected)
     try:
         found = search.solve()
     except InfeasibleError:
@@ -199,8 +196,8 @@ def _keep(
     if better is not best:
         rows = np.zeros(len(model.program.b))
         rows[np.setdiff1d(np.arange(len(rows)), model.spend_rows)] = found.marginals.rows
-        rows[model.spend_rows] = -found.marginals.expected
-        better = better[0], replace(better[1], marginals=Marginals(rows, np.zeros(budgets), found.marginals.reduced_costs))
+        rows[model.spend_rows] = -found.marginals.expected[budgets:]
+        better = better[0], replace(better[1], marginals=Marginals(rows, found.marginals.expected[:budgets], found.marginals.reduced_costs))
     return found.lower, better
 
 
