@@ -118,12 +118,7 @@ class Asking:
 
     def today(self) -> Kept | None:
         """Return what keeping the decision costs today, as few paths judge it; None without a plan."""
-        return self._asked(None, self.gap, lambda stated, warm: keep_decision(stated.problem, self.signed, warm, stated))
-
-    @property
-    def gap(self) -> float:
-        """Gap to which a value is judged at first."""
-        return max(self.scenario.gap_share, FLIP_GAP_SHARE)
+        return self._asked(None, lambda stated, warm: keep_decision(stated.problem, self.signed, warm, stated))
 
     def __call__(self, moved: str, value: float, allowed: float, finer: tuple[float, ...] = ()) -> Kept | None:
         """Return what keeping the decision costs at a value, no more closely than telling it from what is allowed takes.
@@ -134,12 +129,7 @@ class Asking:
         Returns:
             Kept, or None where there is no plan.
         """
-        kept: Kept | None = None
-        for gap in (self.gap, *finer):
-            kept = self._asked((moved, value), gap, lambda stated, warm: tell_kept(stated, self.signed, allowed, warm))
-            if kept is None or kept.regret_share == 0 or abs(kept.regret_share - allowed) > gap:
-                break
-        return kept
+        return self._asked((moved, value), lambda stated, warm: tell_kept(stated, self.signed, allowed, warm, finer))
 
     def best(self, moved: str, value: float) -> Kept | None:
         """Return the best plan at a value at which the decision cannot be kept; None without a plan."""
@@ -148,11 +138,11 @@ class Asking:
             best = decide(stated.problem, warm=warm, proof=None, stated=stated)
             return Kept(inf, signed_now(best.purchases), best.solution.warm)
 
-        return self._asked((moved, value), self.gap, found)
+        return self._asked((moved, value), found)
 
-    def _asked(self, place: tuple[str, float] | None, gap: float, question: Callable[[Stated, Warm | None], Kept]) -> Kept | None:
-        """Return the answer to a question where an assumption is moved, judged to a gap; None without a plan."""
-        moved = {} if place is None else dict([place])
+    def _asked(self, place: tuple[str, float] | None, question: Callable[[Stated, Warm | None], Kept]) -> Kept | None:
+        """Return the answer to a question where an assumption is moved; None without a plan."""
+        moved, gap = {} if place is None else dict([place]), max(self.scenario.gap_share, FLIP_GAP_SHARE)
         quick = self.scenario.replaced(plan_paths=min(self.scenario.plan_paths, FLIP_PATHS), gap_share=gap, time_limit_seconds=0.0, **moved)
         try:
             # assumptions of the proof alone state today's program
@@ -213,7 +203,8 @@ def find_flips(book: Book, scenario: Scenario, progress: Callable[[str], None] =
                 search.learn(value, ask(search.field, value, allowed), allowed)
     for search in searches:
         if search.flips and (search.other is None or search.other.signed is None):
-            search.other = ask.best(search.field, search.changed)
+            best = ask.best(search.field, search.changed)
+            search.other = best and (replace(search.other, signed=best.signed) if search.other else best)
     rows = []
     for probe in PROBES:
         own = [search for search in searches if search.field == probe.field]

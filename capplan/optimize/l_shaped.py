@@ -74,7 +74,8 @@ class LShaped:
         self.library = warm.library if warm and same_recourse else recourse_of(problem)
         if warm and not same_recourse:
             self.library.adopt(warm.library)
-        lattice = find_lattice(problem, self.library.row_part)
+        self.steps = whole_steps(problem)
+        lattice = find_lattice(problem, self.library.row_part, self.steps)
         # Cuts through whole steps hold for whole first stages only, so the steps belong to what the cuts depend on.
         self.program_digest = digest(
             self.recourse_digest,
@@ -89,7 +90,6 @@ class LShaped:
         )
         self.same_program = warm is not None and warm.program == self.program_digest and warm.tail_share == tail_share
         self.evaluator = Evaluator(problem, tail_share, self.library, lattice if lattice.any else None)
-        self.steps = whole_steps(problem)
         self.master = Master(problem, risk_weight, self.library.row_part)
         self.coupled: CoupledEvaluator | None = None
         self.cuts: list[tuple[Cut, Cut | None, Cut | None]] = []
@@ -163,7 +163,8 @@ class LShaped:
             tuple(self.evaluator.visited),
             self.warm is not None and self.warm.near,
         )
-        return Solution(self.x, min(self.lower, self.upper), self.upper, self.cost, status, use, marginals, "l_shaped", left)
+        told = status == "limit" and self._proven()
+        return Solution(self.x, min(self.lower, self.upper), self.upper, self.cost, status, use, marginals, "l_shaped", left, told)
 
     def _check_limits(self, broken: Array) -> None:
         """Raise where the least that a broken expected row can use is above its limit, whatever it costs."""
@@ -276,7 +277,7 @@ class LShaped:
             if self._proven() or time_is_up():
                 return
             best = self.upper
-            found = dive(self.master, relaxed)
+            found = dive(self.master, relaxed, anew=np.isfinite(problem.enough))
             if found is None or (self._offer_point(found) >= best and np.isfinite(best)):
                 break
             relaxed = self._bounded()
@@ -324,9 +325,8 @@ class LShaped:
                 return
             self.open_share = _open_share(self.upper, self.lower)
             known = np.isfinite(self.upper)
-            enough = self.upper - max(self.gap_share, FINEST_GAP) * abs(self.upper)
-            if np.isfinite(self.problem.enough):
-                enough = min(enough, self.problem.enough + FINEST_GAP * abs(self.upper))
+            size = abs(self.upper) if known else 0.0
+            enough = min(self.upper - max(self.gap_share, FINEST_GAP) * size, self.problem.too_dear + FINEST_GAP * size)
             try:
                 proposal = self.master.whole(max(precision, FINEST_GAP), self.x if known else guess, self.upper, enough, nodes)
             except InfeasibleError:
@@ -367,8 +367,8 @@ class LShaped:
 
     def _proven(self) -> bool:
         """Tell whether the bounds are as near as wanted, or on which side of what is enough the cost is."""
-        near, enough = self.upper - self.lower <= self.gap_share * max(abs(self.upper), 1e-12), self.problem.enough
-        return bool(np.isfinite(self.upper) and (near or self.upper <= enough or -np.inf < enough < self.lower))
+        near = self.upper - self.lower <= self.gap_share * max(abs(self.upper), 1e-12)
+        return bool(np.isfinite(self.upper) and (near or self.upper <= self.problem.enough or self.lower > self.problem.too_dear))
 
     def _offer(self, x: Array, value: float, cost: Array) -> None:
         """Keep a first stage if it is the best so far."""

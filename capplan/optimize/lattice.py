@@ -1,6 +1,7 @@
 """Closer cuts where a part of the recourse sees the first stage through one number that moves in whole steps."""
 
 from dataclasses import dataclass
+from math import floor
 
 import numpy as np
 from scipy import sparse
@@ -71,25 +72,28 @@ class Lattice:
 
 def whole_steps(problem: TwoStage) -> Array:
     """Return the step in which whole first stages move each row of each technology, z = T x, (G, m); 0 where there is none."""
-    steps = np.zeros((len(problem.T), problem.W.shape[0]))
-    for t, technology in enumerate(problem.T):
-        matrix = sparse.csr_matrix(technology)
-        for i in np.flatnonzero(np.diff(matrix.indptr)).tolist():
-            own = slice(matrix.indptr[i], matrix.indptr[i + 1])
+    matrix = sparse.csr_matrix(sparse.vstack(list(problem.T)))
+    steps, known = np.zeros(matrix.shape[0]), dict[bytes, float]()
+    for i in np.flatnonzero(np.diff(matrix.indptr)).tolist():
+        own = slice(matrix.indptr[i], matrix.indptr[i + 1])
+        key = matrix.indices[own].tobytes() + matrix.data[own].tobytes()
+        if key not in known:
             size = np.abs(matrix.data[own])
-            if problem.integer[matrix.indices[own][size > 0]].all():
-                steps[t, i] = common_step(size[size > 0])
-    return steps
+            whole = problem.integer[matrix.indices[own][size > 0]].all()
+            known[key] = common_step(size[size > 0]) if whole else 0.0
+        steps[i] = known[key]
+    return steps.reshape(len(problem.T), problem.W.shape[0])
 
 
-def find_lattice(problem: TwoStage, row_part: Array) -> Lattice:
+def find_lattice(problem: TwoStage, row_part: Array, steps: Array) -> Lattice:
     """Find the groups in which one row with whole steps links the first stage to the recourse.
 
     Args:
         row_part (m,): Independent part of each recourse row.
+        steps (G, m): What `whole_steps` returns.
     """
     parts = int(row_part.max(initial=0)) + 1
-    row, step, steps = np.full((len(problem.T), parts), -1), np.ones((len(problem.T), parts)), whole_steps(problem)
+    row, step = np.full((len(problem.T), parts), -1), np.ones((len(problem.T), parts))
     for t, technology in enumerate(problem.T):
         linked = np.flatnonzero(np.diff(sparse.csr_matrix(technology).indptr))
         for k, count in zip(*np.unique(row_part[linked], return_counts=True), strict=True):
@@ -108,15 +112,16 @@ def common_step(sizes: Array) -> float:
     """
     if not len(sizes):
         return 0.0
-    step = float(sizes[0])
-    for size in np.unique(sizes):
-        a, b = max(float(size), step), min(float(size), step)
-        while b > FINEST_SHARE * sizes.min():
-            a, b = b, a - b * np.floor(a / b + ROUNDING)
+    step, different = float(sizes[0]), sorted(set(sizes.tolist()))
+    least, most = different[0], different[-1]
+    for size in different:
+        a, b = max(size, step), min(size, step)
+        while b > FINEST_SHARE * least:
+            a, b = b, a - b * floor(a / b + ROUNDING)
         step = a
-        if b > ROUNDING * sizes.max():
+        if b > ROUNDING * most:
             return 0.0
-    return float(step) if step >= FINEST_SHARE * sizes.min() else 0.0
+    return step if step >= FINEST_SHARE * least else 0.0
 
 
 def nearby(problem: TwoStage, steps: Array, shift: Array, count: int, seed: int) -> list[Array]:

@@ -45,7 +45,8 @@ class TwoStage:
         costs ((states, r), optional): Recourse costs in a few states (random prices); without them all points cost q, with them q only
             stands for their size.
         cost_state ((len(T),) int, optional): State of the costs under each technology, so of each point.
-        enough: A search may end as soon as it is known whether any first stage costs no more than this; by default it wants the best one.
+        enough, too_dear: A search may end as soon as it has a first stage that costs no more than the one, or knows that none costs no more
+            than the other; by default it wants the best one.
     """
 
     c: Array
@@ -68,6 +69,7 @@ class TwoStage:
     costs: Array | None = None
     cost_state: Array | None = None
     enough: float = -np.inf
+    too_dear: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ class Solution:
         marginals: Duals and reduced costs of the linear relaxation.
         method: "extensive" or "l_shaped".
         warm: What a re-solve of a changed program can start from; opaque.
+        told: Whether the search ended before, because it knew on which side of `TwoStage.enough` or `too_dear` the optimum lies.
     """
 
     x: Array
@@ -116,6 +119,7 @@ class Solution:
     marginals: Marginals
     method: str = "extensive"
     warm: Any = None
+    told: bool = False
 
     @cached_property
     def recourse(self) -> sparse.csr_matrix:
@@ -187,6 +191,7 @@ def least_use(problem: TwoStage, row: ExpectedRow) -> TwoStage:
         integer=np.zeros_like(problem.integer),
         expected=(),
         enough=-np.inf,
+        too_dear=np.inf,
     )
 
 

@@ -31,11 +31,11 @@ def small_book(make_book):
 def test_a_value_at_the_edge_is_judged_to_ever_finer_gaps(make_book, monkeypatch):
     book, asked = small_book(make_book), []
 
-    def told(stated, signed, allowed, warm):
-        asked.append(stated.problem.assumptions.gap_share)
+    def kept(problem, signed, warm, stated):
+        asked.append(problem.assumptions.gap_share)
         return Kept(0.0107 if len(asked) > 1 else 0.0097, {})
 
-    monkeypatch.setattr("capplan.answers.flips.tell_kept", told)
+    monkeypatch.setattr("capplan.questions.procurement.hindsight.kept_decision.keep_decision", kept)
     ask = Asking(book, book.scenario.replaced(gap_share=0.0025), {})
     assert ask("demand_factor", 1.6, 0.01, (0.0005, 0.0001)).regret_share == 0.0107
     assert asked == [0.0025, 0.0005]

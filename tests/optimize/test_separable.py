@@ -15,7 +15,7 @@ from scipy import sparse
 from capplan.optimize.bases import BasisStore
 from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.inverses import FIRST_ROOM
-from capplan.optimize.lattice import find_lattice
+from capplan.optimize.lattice import find_lattice, whole_steps
 from capplan.optimize.mean_program import mean_program
 from capplan.optimize.mixing import Levels, Rows, mix_levels
 from capplan.optimize.program import cost_states, point_costs, right_hand_sides
@@ -96,7 +96,7 @@ def test_regions_are_solved_to_the_extensive_forms_optimum(seed, risk_weight):
 def test_whole_steps_bring_the_relaxation_to_the_whole_optimum():
     problem = regions(3, quota=1e6)
     library = recourse_of(problem)
-    lattice = find_lattice(problem, library.row_part)
+    lattice = find_lattice(problem, library.row_part, whole_steps(problem))
     assert (lattice.step == 3.0).all()
     whole = solve_two_stage(problem, 0.0, 0.25, 1e-7, method="extensive")
     relaxed = solve_two_stage(replace(problem, integer=np.zeros_like(problem.integer)), 0.0, 0.25, 1e-7, method="extensive")
@@ -110,7 +110,7 @@ def test_whole_steps_bring_the_relaxation_to_the_whole_optimum():
 def test_chords_never_lie_above_the_cost_of_a_whole_first_stage(seed):
     problem = regions(seed, count=2, quarters=3, scenarios=5)
     rng = np.random.default_rng(seed)
-    evaluator = Evaluator(problem, 0.25, recourse_of(problem), find_lattice(problem, recourse_of(problem).row_part))
+    evaluator = Evaluator(problem, 0.25, recourse_of(problem), find_lattice(problem, recourse_of(problem).row_part, whole_steps(problem)))
     found = evaluator.evaluate(rng.uniform(0, 2, len(problem.c)))
     assert found.raised[0] > 0
     for _ in range(5):

@@ -7,7 +7,9 @@ from math import inf
 import numpy as np
 import pandas as pd
 
+from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.extensive import first_stage_exists
+from capplan.optimize.program import Solution
 from capplan.optimize.solver import InfeasibleError
 from capplan.optimize.two_stage import Warm
 from capplan.questions.procurement.answer_tables import purchase_table
@@ -57,42 +59,90 @@ def keep_decision(problem: Problem, signed: Signed, warm: Warm | None = None, st
     return Kept(regret_of(found, signed), signed_now(found.purchases), found.solution.warm)
 
 
-def tell_kept(stated: Stated, signed: Signed, allowed: float, warm: Warm | None = None) -> Kept:
-    r"""Tell whether keeping a decision costs more than is allowed, and how much it costs where it does.
+def tell_kept(stated: Stated, signed: Signed, allowed: float, warm: Warm | None = None, finer: tuple[float, ...] = ()) -> Kept:
+    r"""Tell whether keeping a decision costs more than is allowed, and about how much it costs where it does.
 
-    Keeping it is within what is allowed where some plan that keeps it costs no more than :math:`(1 + r) L`, with L what no plan of parts of
-    lots undercuts. Only where none does is the best plan looked for.
+    Keeping it is within what is allowed where some plan that keeps it costs no more than :math:`(1 + r) L`, with L what no plan
+    undercuts. It is not where some plan costs less than :math:`K / (1 + r)`, with K what no plan that keeps it undercuts. Neither the best
+    plan nor the best that keeps it is looked for more closely than that takes.
 
     Args:
         stated: The program; its problem's gap is how closely plans are judged.
         allowed (r): Share above the best.
         warm: As for `keep_decision`.
+        finer: Gaps to which they are judged after that, one after another, as long as they do not tell.
 
     Returns:
-        Kept: A share of zero stands for any share that is allowed. What the best plan signs is missing where it was not looked for.
+        Kept: A share of zero stands for any share that is allowed; one above it may be what plans in parts of lots say. What the best plan
+            signs is missing where it was not looked for.
     """
     model, a = stated.model, stated.assumptions
+    gaps = (a.gap_share, *finer)
     if a.service_level_share > 0 or written_out(model.program):
-        return keep_decision(stated.problem, signed, warm, stated)
+        for gap in gaps:
+            kept = keep_decision(stated.problem.replaced(assumptions=_to_gap(a, gap)), signed, warm, stated)
+            if abs(kept.regret_share - allowed) > gap:
+                break
+        return kept
     held = _holding(stated, signed)
     if held is None or not first_stage_exists(held.program):
         return Kept(inf, None, warm)
     seen = least_cost(model, a, warm and replace(warm, near=True))
-    enough = (1 + allowed) * seen.lower
     try:
-        kept = best_plan(_enough(held, enough), a, seen.warm, None, exact=False, seen=seen)[1]
+        return _weighed(stated, held, seen, allowed, gaps)
     except InfeasibleError:
         return Kept(inf, None, seen.warm)
-    if kept.upper <= enough:
+
+
+def _weighed(stated: Stated, held: Model, seen: Solution, allowed: float, gaps: tuple[float, ...]) -> Kept:
+    """Return what keeping a decision costs, found out as `tell_kept` says.
+
+    Args:
+        held: The problem in which it is kept.
+        seen: The best plan in parts of lots.
+        gaps: One after another.
+
+    Raises:
+        InfeasibleError: If it cannot be kept.
+    """
+    times, a, least = 1 + allowed, stated.assumptions, seen.lower
+    kept = best_plan(_ending(held, times * least, times * least), a, seen.warm, None, exact=False, seen=seen)[1]
+    for gap in gaps:
+        if kept.upper <= times * least:
+            return Kept(0.0, None, kept.warm)
+        a = _to_gap(a, gap)
+        best = _judged(stated.model, a, kept.warm, seen, kept.lower / times, inf)
+        least, warm = max(least, best.lower), best.warm
+        if kept.lower <= times * best.upper:
+            closer = _judged(held, a, warm, seen, times * least, times * best.upper)
+            kept = replace(closer, lower=max(kept.lower, closer.lower), upper=min(kept.upper, closer.upper))
+        told = kept.lower > times * best.upper
+        share = _share(kept.lower, seen.lower) if told else _share(kept.upper, best.upper)
+        if told or (kept.upper > times * least and abs(share - allowed) > gap):
+            break
+    if kept.upper <= times * least:
         return Kept(0.0, None, kept.warm)
-    best = best_plan(model, a, kept.warm, None, exact=False, seen=replace(seen, warm=kept.warm))[1]
-    upper = min(kept.upper, best_plan(held, a, best.warm, None, exact=False, seen=best)[1].upper)
-    return Kept(_share(upper, best.upper), signed_now(purchase_table(stated.choices, model.lots(best.x).round())), best.warm)
+    signs = signed_now(purchase_table(stated.choices, stated.model.lots(best.x).round())) if not best.told else None
+    return Kept(share, signs, warm)
 
 
-def _enough(model: Model, cost: float) -> Model:
-    """Return a model of which no plan is wanted that costs less."""
-    return replace(model, program=replace(model.program, enough=cost))
+def _judged(model: Model, a: ProcurementAssumptions, warm: Warm | None, seen: Solution, enough: float, too_dear: float) -> Solution:
+    """Return the best plan, or, sooner, one that costs no more than is enough, or one at all where none costs as little as is too dear."""
+    found = best_plan(_ending(model, enough, too_dear), a, warm, None, exact=False, seen=replace(seen, warm=warm))[1]
+    if not found.told or found.upper <= enough or found.lower > too_dear:
+        return found
+    # what is paid beside the program's own cost left it above what was enough
+    return best_plan(model, a, found.warm, None, exact=False, seen=replace(seen, warm=found.warm))[1]
+
+
+def _ending(model: Model, enough: float, too_dear: float) -> Model:
+    """Return a model of which no plan is wanted that costs less than is enough, and none where all cost more than is too dear."""
+    return replace(model, program=replace(model.program, enough=enough, too_dear=too_dear))
+
+
+def _to_gap(a: ProcurementAssumptions, gap: float) -> ProcurementAssumptions:
+    """Return assumptions with another gap."""
+    return a.model_copy(update={"gap_share": gap})
 
 
 def _share(kept: float, best: float) -> float:
