@@ -76,7 +76,7 @@ class RecourseLibrary:
         self.bases = BasisStore(matrix, cost, perturbed)
         self.ray: dict[tuple[int, int], int] = {}
         self.rays: list[Array] = []
-        self._known_duals = np.zeros((0, m))
+        self._known_duals, self._priced = np.zeros((0, m)), 0
         self.highs: Any = None
         self.first = self._first_basis()
 
@@ -154,13 +154,16 @@ class RecourseLibrary:
     @property
     def duals(self) -> Array:
         """Duals of every basis for the rows as they were given, (bases, m)."""
-        have, count = len(self._known_duals), self.bases.count
+        have, count = self._priced, self.bases.count
         if have < count:
             weighted = self.bases.duals[have:count] * (self.sign * self.row_scale / self.cost_scale)
-            new = weighted[:, : self.rows].copy()
+            if count > len(self._known_duals):
+                self._known_duals = np.concatenate([self._known_duals[:have], np.zeros((len(self.bases.duals) - have, self.rows))])
+            new = self._known_duals[have:count]
+            new[:] = weighted[:, : self.rows]
             new[:, self.source[self.rows :]] += weighted[:, self.rows :]
-            self._known_duals = np.concatenate([self._known_duals, new])
-        return self._known_duals
+            self._priced = count
+        return self._known_duals[:count]
 
     def _ray(self, number: int, row: int) -> int:
         """Return the number of the ray by which a row of a basis proves infeasibility."""

@@ -293,8 +293,8 @@ class LShaped:
         return proposal.x
 
     def _surround(self, x: Array, count: int) -> None:
-        """Cut at whole neighbours of a first stage, each technology on its own, wherever the master may go next."""
-        if self.coupled is not None or np.isfinite(self.problem.enough):
+        """Cut at whole neighbours of a first stage, technology by technology, where the master, or while cuts are few the next, may go."""
+        if self.coupled is not None or np.isfinite(self.problem.enough) or (self._proven() and 2 * len(self.cuts) >= 3 * NEIGHBOURS):
             return
         count = min(count, NEIGHBOUR_POINTS // max(len(self.problem.technology), 1))
         for shift in nearby(self.problem, self.steps, shifts(self.problem, x), count, len(self.cuts)):
