@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from capplan.loading import quickly
 from capplan.private import make_private
+
+#: numba's own types do not know all of its options.
+numba: Any = quickly("numba")
+#: Types of arguments, for declaring what a function takes.
+types: Any = numba.types
 
 
 @cache
@@ -39,7 +44,7 @@ class KeptByContent:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._folder: str = importlib.import_module("numba").config.CACHE_DIR
+        self._folder: str = numba.config.CACHE_DIR
         self._line = function.__code__.co_firstlineno
 
     @classmethod
@@ -74,8 +79,6 @@ def compiled(*arguments: Any, source: str, entry: bool = False, inside: bool = F
         source: File of the module (`__file__`).
         inside: Is it always made part of its caller? For functions called from one place, since a call copies all that it is given.
     """
-    # numba's own types do not know all of its options
-    numba: Any = importlib.import_module("numba")
     folder = kept_in(Path(source).parent)
 
     def compile_it(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,5 +1,6 @@
 """Libraries loaded when they are first used, and without what nothing here needs of them: seconds of imports."""
 
+import atexit
 import gc
 import sys
 from functools import cache
@@ -11,8 +12,19 @@ from typing import Any
 #: ends soon, so the hundreds of looks that the interpreter would take while libraries load are not worth their time.
 LOOKS = (50_000, 20, 50)
 #: What libraries import where it is installed, and do without where it is not. jsonschema imports grammars for the formats of addresses
-#: and durations, which no chart and no notebook has; building them takes longer than all of Altair.
-_UNUSED = ("rfc3987_syntax", "rfc3986_validator", "isoduration", "dask.dataframe", "formulaic")
+#: and durations, which no chart and no notebook has; building them takes longer than all of Altair. Altair loads widgets for charts that
+#: answer to a pointer, and numba a parser of C and what measures tests.
+_UNUSED = (
+    "rfc3987_syntax",
+    "rfc3986_validator",
+    "isoduration",
+    "dask.dataframe",
+    "formulaic",
+    "webcolors",
+    "anywidget",
+    "cffi",
+    "coverage",
+)
 _STATISTICS = (
     "numba",
     "scipy.signal",
@@ -61,7 +73,7 @@ class _Module(ModuleType):
 
 @cache
 def quickly(name: str) -> Any:
-    """Return a module (altair, nbformat, papermill, statsforecast.models) without the parts that take long to load and are not used.
+    """Return a module (altair, nbformat, numba, papermill, statsforecast.models) without the parts that take long to load and are not used.
 
     Parts that some of its functions need are loaded when one of these is called.
 
@@ -81,5 +93,9 @@ def quickly(name: str) -> Any:
 
 
 def look_rarely() -> None:
-    """Let this process look rarely for what only refers to itself: for runs that end soon, not for one in which a person works."""
+    """Let this process look rarely for what only refers to itself: for runs that end soon, not for one in which a person works.
+
+    And not once more at its end, when all of it goes anyway: a plan's tables and libraries are the better part of a second.
+    """
     gc.set_threshold(*LOOKS)
+    atexit.register(gc.freeze)

@@ -1,4 +1,4 @@
-"""Temporary folders that outlive nobody: held by a lock while their process lives, and swept once it is gone, however it went."""
+"""What lasts as long as a block: temporary folders, held by a lock and swept once their process is gone, turns, and the environment."""
 
 import os
 import shutil
@@ -70,6 +70,18 @@ def in_turn(folder: Path) -> Iterator[None]:
     finally:
         if handle is not None:
             os.close(handle)
+
+
+@contextmanager
+def environment(**wanted: str) -> Iterator[None]:
+    """Set variables of the environment for as long as the block lasts."""
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
 def drop_all() -> None:

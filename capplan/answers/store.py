@@ -16,7 +16,7 @@ from capplan.book.scenario import Section
 from capplan.dollars import Rate, in_force, rate_in_force
 from capplan.errors import CapplanError
 from capplan.private import is_private
-from capplan.scratch import scratch
+from capplan.scratch import environment, scratch
 
 Answer = TypeVar("Answer")
 #: Names the folder that the processes of one run share.
@@ -144,12 +144,8 @@ def shared_answers() -> Iterator[Path]:
     if os.environ.get(SHARED):
         yield Path(os.environ[SHARED])
         return
-    with scratch("capplan-answers-") as folder:
-        os.environ[SHARED] = str(folder)
-        try:
-            yield folder
-        finally:
-            del os.environ[SHARED]
+    with scratch("capplan-answers-") as folder, environment(**{SHARED: str(folder)}):
+        yield folder
 
 
 def _file(key: str) -> Path | None:

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from capplan.answers.finished_plan import Plan
+from capplan.answers.finished_plan import Plan, told_once
 from capplan.book.currencies import Currency
 from capplan.questions.ledger.summaries import OWED
 from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range
@@ -24,6 +24,7 @@ def quarters_of(plan: Plan) -> list[str]:
     return quarter_range(plan.scenario.first_quarter, plan.scenario.horizon_quarters)
 
 
+@told_once
 def spend(plan: Plan) -> pd.DataFrame:
     """Return P&L spend by quarter with its band, against the budget.
 
@@ -42,6 +43,7 @@ def spend(plan: Plan) -> pd.DataFrame:
     return table.reset_index()
 
 
+@told_once
 def spend_bands(plan: Plan) -> pd.DataFrame:
     """Return p10, p50 and p90 of P&L spend in dollars; the index is the period: a quarter, a fiscal year, or all."""
     band = plan.ledger.band
@@ -49,6 +51,7 @@ def spend_bands(plan: Plan) -> pd.DataFrame:
     return wide.reindex(columns=["p10", "p50", "p90"]).rename_axis(columns=None)
 
 
+@told_once
 def company_budgets(plan: Plan) -> pd.DataFrame:
     """Return the tightest P&L budget of the company by quarter: limit_id, budget_usd, budget_amount (book's currency)."""
     budgets = plan.ledger.budgets
@@ -99,6 +102,7 @@ def obligations(plan: Plan) -> pd.DataFrame:
     return parts.groupby("fiscal_year", as_index=False)[["signed_amount", "firm_amount", "beyond_horizon_amount"]].sum()
 
 
+@told_once
 def cash(plan: Plan, by: str = "quarter") -> pd.DataFrame:
     """Return all that leaves the bank from the day of the plan on: capex less what machines are sold for, contracts, usage, APIs, the rest.
 

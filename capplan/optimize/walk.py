@@ -3,9 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
 
-from capplan.compiling import compiled
+from capplan.compiling import compiled, types
 
 Array = np.ndarray
 NUMBERS, REALS, FLAGS = types.int64[::1], types.float64[::1], types.boolean[::1]

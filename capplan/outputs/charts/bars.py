@@ -51,7 +51,7 @@ def bars(
     scale = alt.Scale(domain=[floor - (room if floor < 0 else 0), reach + room], nice=False)
     across = alt.X("value:Q", scale=scale, **axis.drawn(theme.X_TITLE), stack="zero" if part else None)
     rows = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL), scale=alt.Scale(paddingInner=0.3))
-    base = alt.Chart(table).encode(x=across, y=rows)
+    base = alt.Chart(table).encode(across, rows)
     marks: list[Any] = []
     if part:
         raw = [str(name) for name in table["part"].unique()]
@@ -61,19 +61,19 @@ def bars(
         legend = alt.Legend(title=None, orient="top", labelExpr=theme.SPLIT_LABEL, symbolType="square", columns=4)
         table["rank"] = table["part"].map({name: place for place, name in enumerate(shown)})
         colour = alt.Color("part:N", scale=alt.Scale(domain=shown, range=[tones[name] for name in raw]), legend=legend)
-        marks.append(alt.Chart(table).mark_bar(stroke="#ffffff", strokeWidth=0.8).encode(x=across, y=rows, color=colour, order="rank:Q"))
+        marks.append(alt.Chart(table).mark_bar(stroke="#ffffff", strokeWidth=0.8).encode(across, rows, colour, alt.Order("rank:Q")))
     else:
         marks.append(base.mark_bar(color="#087bbc"))
     values: list[Any] = []
     for negative, side in ((False, RIGHT), (True, LEFT)):
         piece = whole[(whole["value"] < 0) == negative]
         if not piece.empty:
-            values += theme.halo_text(alt.Chart(piece).encode(x="end:Q", y=rows, text="text:N"), **side)
+            values += theme.halo_text(alt.Chart(piece).encode(alt.X("end:Q"), rows, alt.Text("text:N")), **side)
     if reference is not None:
-        line = alt.Chart(pd.DataFrame({"value": [float(reference)], "text": [theme.display_name(reference_text)]})).encode(x="value:Q")
+        line = alt.Chart(pd.DataFrame({"value": [float(reference)], "text": [theme.display_name(reference_text)]})).encode(alt.X("value:Q"))
         marks.append(line.mark_rule(color="#000000", strokeDash=[5, 3], strokeWidth=1.5))
         side = LEFT if reference - floor > 0.6 * (reach - floor) else RIGHT
-        marks.append(line.mark_text(baseline="bottom", dy=-4, fontWeight="bold", **side).encode(y=alt.value(0), text="text:N"))
+        marks.append(line.mark_text(baseline="bottom", dy=-4, fontWeight="bold", **side).encode(alt.YValue(0), alt.Text("text:N")))
     return theme.finish(alt.layer(*marks, *values), title, subtitle, height=85 + theme.rows_height(order, 28) + (45 if part else 0))
 
 
@@ -131,13 +131,13 @@ def waterfall(data: pd.DataFrame, *, title: str, axis: theme.Axis, subtitle: str
         legend=alt.Legend(title=None, orient="top", symbolType="square"),
     )
     joints = pd.DataFrame({"key": table["key"][:-1], "next": table["key"].shift(-1)[:-1], "level": table["to"][:-1]})
-    columns = alt.Chart(table).mark_bar().encode(x=across, y=up, y2="to:Q", color=colour)
+    columns = alt.Chart(table).mark_bar().encode(across, up, alt.Y2("to:Q"), colour)
     threads = (
         alt.Chart(joints)
         .mark_rule(color=theme.MUTED, strokeWidth=1)
-        .encode(x=theme.at_band(across, 1), x2=alt.X2("next:O", bandPosition=0), y="level:Q")
+        .encode(theme.at_band(across, 1), alt.X2("next:O", bandPosition=0), alt.Y("level:Q"))
     )
-    texts = alt.Chart(table).mark_text(baseline="bottom", dy=-5, fontWeight="bold").encode(x=across, y="top:Q", text="text:N")
+    texts = alt.Chart(table).mark_text(baseline="bottom", dy=-5, fontWeight="bold").encode(across, alt.Y("top:Q"), alt.Text("text:N"))
     drawn = [threads, columns, texts] if len(joints) else [columns, texts]
     return theme.finish(alt.layer(*drawn), title, subtitle, height=340)
 
@@ -191,15 +191,17 @@ def tornado(data: pd.DataFrame, *, base: float, base_name: str, title: str, axis
         legend=alt.Legend(title=None, orient="top", symbolType="square"),
     )
     split: dict[str, Any] = {"yOffset": alt.YOffset("end:N", sort=list(ENDS.values()))} if crossed else {}
-    marks = [alt.Chart(tidy).mark_bar(stroke=theme.INK, strokeWidth=0.5).encode(x=across, x2="value:Q", y=rows, color=colour, **split)]
+    marks = [alt.Chart(tidy).mark_bar(stroke=theme.INK, strokeWidth=0.5).encode(across, alt.X2("value:Q"), rows, colour, **split)]
     for right, side in ((True, RIGHT), (False, LEFT)):
         piece = tidy[(tidy["value"] >= base) == right]
         if not piece.empty:
-            marks += theme.halo_text(alt.Chart(piece).encode(x="value:Q", y=rows, text="text:N", **split), **side)
-    plan = alt.Chart(pd.DataFrame({"base": [float(base)], "text": [f"{base_name}: {number_text(base, axis.unit)}"]})).encode(x="base:Q")
+            marks += theme.halo_text(alt.Chart(piece).encode(alt.X("value:Q"), rows, alt.Text("text:N"), **split), **side)
+    plan = alt.Chart(pd.DataFrame({"base": [float(base)], "text": [f"{base_name}: {number_text(base, axis.unit)}"]})).encode(
+        alt.X("base:Q")
+    )
     marks += [
         plan.mark_rule(color="#000000", strokeWidth=1.5),
-        plan.mark_text(baseline="bottom", dy=-4, fontWeight="bold").encode(y=alt.value(0), text="text:N"),
+        plan.mark_text(baseline="bottom", dy=-4, fontWeight="bold").encode(alt.YValue(0), alt.Text("text:N")),
     ]
     row_height = 44 if crossed else 32
     return theme.finish(alt.layer(*marks), title, subtitle, height=130 + theme.rows_height(order, row_height))

@@ -49,20 +49,20 @@ def frontier(
     table["side"] = _sides(table, domains)
     along = alt.X("x:Q", scale=alt.Scale(domain=domains["x"], nice=False, zero=False), **across.drawn(theme.X_TITLE))
     upright = alt.Y("y:Q", scale=alt.Scale(domain=domains["y"], nice=False, zero=False), **up.drawn())
-    base = alt.Chart(table).encode(x=along, y=upright)
+    base = alt.Chart(table).encode(along, upright)
     kinds = ["The plan", "Alternative"]
     legend = alt.Legend(title=None, orient="top") if chosen else None
-    marks: list[Any] = [base.mark_line(color=theme.MUTED, strokeWidth=1.5, strokeDash=[5, 3]).encode(order="x:Q")] if connect else []
+    marks: list[Any] = [base.mark_line(color=theme.MUTED, strokeWidth=1.5, strokeDash=[5, 3]).encode(alt.Order("x:Q"))] if connect else []
     marks.append(
         base.mark_point(opacity=1, size=130, filled=True, stroke="#ffffff").encode(
-            color=alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=["#cf011c", "#087bbc"]), legend=legend),
-            shape=alt.Shape("kind:N", scale=alt.Scale(domain=kinds, range=["diamond", "circle"]), legend=legend),
+            alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=["#cf011c", "#087bbc"]), legend=legend),
+            alt.Shape("kind:N", scale=alt.Scale(domain=kinds, range=["diamond", "circle"]), legend=legend),
         )
     )
     for side, place in SIDES.items():
         part = table[table["side"] == side]
         if not part.empty:
-            marks += theme.halo_text(alt.Chart(part).encode(x=along, y=upright, text="label:N"), **place)
+            marks += theme.halo_text(alt.Chart(part).encode(along, upright, alt.Text("label:N")), **place)
     return theme.finish(alt.layer(*marks), title, subtitle, height=380)
 
 

@@ -44,16 +44,16 @@ def growth(
 
     def drawn(place: int, column: str) -> Any:
         shown = alt.Chart(table).transform_filter(f"isValid(datum.{column})")
-        return shown.encode(x=across, color=alt.Color(f"kind{place}:N", scale=scale, legend=legend))
+        return shown.encode(across, alt.Color(f"kind{place}:N", scale=scale, legend=legend))
 
     marks = [
-        drawn(0, "low").mark_area(opacity=1).encode(y=upright, y2="high:Q"),
-        drawn(1, "median").mark_line().encode(y="median:Q"),
-        drawn(2, "past").mark_line(strokeWidth=1.5).encode(y="past:Q"),
+        drawn(0, "low").mark_area(opacity=1).encode(upright, alt.Y2("high:Q")),
+        drawn(1, "median").mark_line().encode(alt.Y("median:Q")),
+        drawn(2, "past").mark_line(strokeWidth=1.5).encode(alt.Y("past:Q")),
     ]
     if len(courses):
-        marks.append(drawn(3, "course").mark_line(strokeDash=[4, 3], strokeWidth=1.3).encode(y="course:Q", detail="kind:N"))
-        named = alt.Chart(table).transform_filter("isValid(datum.named)").encode(x=across, y="course:Q", text="named:N")
+        marks.append(drawn(3, "course").mark_line(strokeDash=[4, 3], strokeWidth=1.3).encode(alt.Y("course:Q"), alt.Detail("kind:N")))
+        named = alt.Chart(table).transform_filter("isValid(datum.named)").encode(across, alt.Y("course:Q"), alt.Text("named:N"))
         marks += theme.halo_text(named, align="right", dx=-2, dy=-6, fontSize=9)
     count = table["series"].nunique()
     panel = alt.Facet("series:N", sort=list(dict.fromkeys(table["series"])), header=alt.Header(labelExpr=theme.SPLIT_LABEL))

@@ -88,7 +88,7 @@ def fan(
     def drawn(name: str, *columns: str) -> Any:
         """Start a layer of the rows that have these columns, in the colour of this name."""
         shown = alt.Chart(table).transform_filter(" && ".join(f"isValid(datum.{column})" for column in columns))
-        return shown.encode(x=across, color=alt.Color(f"kind{kinds.index(name)}:N", scale=scale, legend=legend))
+        return shown.encode(across, alt.Color(f"kind{kinds.index(name)}:N", scale=scale, legend=legend))
 
     marks: list[Any] = []
     dots, count = table["x"].nunique() <= 40, table["series"].nunique()
@@ -96,12 +96,12 @@ def fan(
         start = drawn(name, f"low{place}", f"high{place}")
         # A band over a single time has no area; a bar shows it.
         shape = start.mark_area(opacity=1) if table["low0"].notna().sum() > count else start.mark_bar(size=26)
-        marks.append(shape.encode(y=alt.Y(f"low{place}:Q", **upright), y2=f"high{place}:Q"))
+        marks.append(shape.encode(alt.Y(f"low{place}:Q", **upright), alt.Y2(f"high{place}:Q")))
     if "middle" in table:
-        marks.append(drawn(middle, "middle").mark_line(point={"size": 36} if dots else False).encode(y="middle:Q"))
+        marks.append(drawn(middle, "middle").mark_line(point={"size": 36} if dots else False).encode(alt.Y("middle:Q")))
     if "past" in table:
         point: Any = {"size": 30, "shape": "square"} if dots else False
-        marks.append(drawn(kinds[-1], "past").mark_line(point=point, strokeWidth=1.5).encode(y="past:Q"))
+        marks.append(drawn(kinds[-1], "past").mark_line(point=point, strokeWidth=1.5).encode(alt.Y("past:Q")))
     if not series:
         return theme.finish(alt.layer(*marks), title, subtitle)
     panel = alt.Facet("series:N", sort=list(dict.fromkeys(table["series"])), header=alt.Header(labelExpr=theme.SPLIT_LABEL))
@@ -178,7 +178,7 @@ def layers(
     colour, height = alt.Color("layer:N", scale=scale, legend=legend), axis.drawn()
     stacked = alt.Chart(table).mark_bar(stroke="#ffffff", strokeWidth=0.8)
     order = alt.Order("rank:Q", sort="ascending")
-    marks = [stacked.encode(x=across, y=alt.Y("value:Q", stack="zero", **height), color=colour, order=order)]
+    marks = [stacked.encode(across, alt.Y("value:Q", stack="zero", **height), colour, order)]
     if {"begin", "end"} <= set(data):
         table = table.assign(begin=data["begin"].to_numpy(), end=data["end"].to_numpy())
         marks = _in_parts(table, across, height, colour)
@@ -191,11 +191,11 @@ def layers(
         dash = alt.StrokeDash("kind:N", scale=strokes, legend=alt.Legend(title=None, symbolStrokeColor="#000000", symbolSize=300))
         # A quarter has one demand, not a slope: the band is a box as wide as the bar it is compared with.
         start, stop = theme.at_band(across, 0), alt.X2("x:O", bandPosition=1)
-        marks.append(alt.Chart(over).mark_bar(color="#000000", opacity=0.13).encode(x=across, y="low:Q", y2="high:Q"))
+        marks.append(alt.Chart(over).mark_bar(color="#000000", opacity=0.13).encode(across, alt.Y("low:Q"), alt.Y2("high:Q")))
         for column, name in (("low", DEMAND_LINES[1]), ("high", DEMAND_LINES[1]), ("median", DEMAND_LINES[0])):
-            base = alt.Chart(over).transform_calculate(kind=f"'{name}'").encode(x=start, x2=stop, y=f"{column}:Q")
+            base = alt.Chart(over).transform_calculate(kind=f"'{name}'").encode(start, stop, alt.Y(f"{column}:Q"))
             marks.append(base.mark_rule(stroke="#ffffff", strokeWidth=4.5))
-            marks.append(base.mark_rule(stroke="#000000", strokeWidth=2.4 if column == "median" else 1.5).encode(strokeDash=dash))
+            marks.append(base.mark_rule(stroke="#000000", strokeWidth=2.4 if column == "median" else 1.5).encode(dash))
     if changes is not None and not changes.empty:
         marks += _changes(changes, table, band, across)
         subtitle = f"{subtitle}. {CHANGES_NOTE}" if subtitle else CHANGES_NOTE
@@ -213,7 +213,7 @@ def _signs(table: pd.DataFrame, across: Any) -> list[Any]:
     return [
         alt.Chart(part[["x", "middle", "sign"]])
         .mark_text(color=str(ink), fontSize=10, fontWeight="bold")
-        .encode(x=theme.at_band(across, float(begin + end) / 2), y="middle:Q", text="sign:N")
+        .encode(theme.at_band(across, float(begin + end) / 2), alt.Y("middle:Q"), alt.Text("sign:N"))
         for (ink, begin, end), part in drawn.groupby(["ink", "begin", "end"], sort=True)
     ]
 
@@ -227,11 +227,11 @@ def _in_parts(table: pd.DataFrame, across: Any, height: dict[str, Any], colour: 
         alt.Chart(part)
         .mark_rect(stroke="#ffffff", strokeWidth=0.8)
         .encode(
-            x=theme.at_band(across, float(begin)),
-            x2=alt.X2("x:O", bandPosition=float(end)),
-            y=alt.Y("top:Q", **height),
-            y2="bottom:Q",
-            color=colour,
+            theme.at_band(across, float(begin)),
+            alt.X2("x:O", bandPosition=float(end)),
+            alt.Y("top:Q", **height),
+            alt.Y2("bottom:Q"),
+            colour,
         )
         for (begin, end), part in table.groupby(["begin", "end"], sort=True)
     ]
@@ -257,7 +257,7 @@ def _changes(changes: pd.DataFrame, table: pd.DataFrame, band: pd.DataFrame | No
             marks.append(
                 alt.Chart(labels)
                 .mark_text(baseline="bottom", dy=-20 if raised else -6, fontWeight="bold", fontSize=11 if len(tops) <= 8 else 10)
-                .encode(x=across, y="y:Q", text="text:N")
+                .encode(across, alt.Y("y:Q"), alt.Text("text:N"))
             )
         below |= set(found.index)
     return marks
@@ -304,22 +304,22 @@ def curve(
     )
     colour = alt.Color("series:N", scale=alt.Scale(domain=shown, range=[tones[name] for name in raw]), legend=legend)
     dash = alt.StrokeDash("series:N", scale=alt.Scale(domain=shown, range=theme.dashes(raw)), legend=legend)
-    base = alt.Chart(table).encode(x=along)
+    base = alt.Chart(table).encode(along)
     marks: list[Any] = []
     if banded:
         marks.append(
-            base.mark_area(opacity=0.22, interpolate=shape, stroke=None).encode(y=alt.Y("low:Q", **up.drawn()), y2="high:Q", color=colour)
+            base.mark_area(opacity=0.22, interpolate=shape, stroke=None).encode(alt.Y("low:Q", **up.drawn()), alt.Y2("high:Q"), colour)
         )
-    marks.append(base.mark_line(interpolate=shape, strokeWidth=2.4).encode(y=alt.Y("y:Q", **up.drawn()), color=colour, strokeDash=dash))
+    marks.append(base.mark_line(interpolate=shape, strokeWidth=2.4).encode(alt.Y("y:Q", **up.drawn()), colour, dash))
     if points is not None and not points.empty:
         spots = theme.checked(points, ["x", "y", "label"], "curve, points", ["x", "y"])
         middle = (table["x"].min() + table["x"].max()) / 2
         for left, part in ((True, spots[spots["x"] <= middle]), (False, spots[spots["x"] > middle])):
             if part.empty:
                 continue
-            spot = alt.Chart(part.assign(label=[theme.lines(name, 34) for name in part["label"]])).encode(x=along, y="y:Q")
+            spot = alt.Chart(part.assign(label=[theme.lines(name, 34) for name in part["label"]])).encode(along, alt.Y("y:Q"))
             side: dict[str, Any] = {"align": "left", "dx": 9} if left else {"align": "right", "dx": -9}
             marks.append(spot.mark_point(size=90, color="#000000", filled=True, opacity=1))
-            marks += theme.halo_text(spot.encode(text="label:N"), baseline="bottom", dy=-6, lineBreak="\n", fontWeight="bold", **side)
+            marks += theme.halo_text(spot.encode(alt.Text("label:N")), baseline="bottom", dy=-6, lineBreak="\n", fontWeight="bold", **side)
     height = theme.legend_height(shown, 20) if len(shown) > 1 else 0
     return theme.finish(alt.layer(*marks), title, subtitle, height=max(320, height))

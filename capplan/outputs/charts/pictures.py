@@ -3,9 +3,33 @@
 import base64
 import hashlib
 import html
+import os
 import re
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
+
+from capplan.scratch import environment, scratch
+
+#: Where Linux keeps fonts.
+FONT_FOLDERS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.fonts", "~/.local/share/fonts")
+
+
+@cache
+def _drawer() -> Any:
+    """Return what draws: with the font it brings first, and those of the system for letters that this one lacks.
+
+    The system's Liberation Sans would go before its own, and its file be opened and read for each letter of each text that is measured or
+    drawn: three quarters of the time of a picture, which would look a little different on each system.
+    """
+    import vl_convert
+
+    if "FONTCONFIG_FILE" not in os.environ:
+        with scratch("capplan-fonts-") as none, environment(FONTCONFIG_FILE=str(none / "fonts.conf")):
+            (none / "fonts.conf").write_text(f"<fontconfig><dir>{none}</dir></fontconfig>", encoding="utf-8")
+            for folder in filter(Path.is_dir, (Path(name).expanduser() for name in FONT_FOLDERS)):
+                vl_convert.register_font_directory(str(folder))
+    return vl_convert
 
 
 class Picture:
@@ -34,17 +58,13 @@ class Picture:
 
         Vega numbers its clip paths from zero in each picture; here they carry the picture's digest, so that several stand in one page.
         """
-        import vl_convert
-
-        svg = vl_convert.vegalite_to_svg(self.spec, allowed_base_urls=[])
+        svg = _drawer().vegalite_to_svg(self.spec, allowed_base_urls=[])
         mark = hashlib.sha256(svg.encode()).hexdigest()[:10]
         return re.sub(r'(\bid="|url\(#|xlink:href="#|\bhref="#)((?:clip|gradient)[\w-]*)', rf"\1c{mark}-\2", svg)
 
     def png(self, scale: float = 2.0) -> bytes:
         """Return the drawing as PNG; scale 2 gives 144 dots per inch."""
-        import vl_convert
-
-        return bytes(vl_convert.svg_to_png(self.svg, scale=scale))
+        return bytes(_drawer().svg_to_png(self.svg, scale=scale))
 
     @property
     def finding(self) -> str:

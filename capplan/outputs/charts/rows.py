@@ -60,18 +60,18 @@ def gantt(
         scale=alt.Scale(domain=terms, range=[tones[found] for found in raw]),
         legend=alt.Legend(title=None, orient="top", labelExpr=theme.SPLIT_LABEL, symbolType="square", columns=3),
     )
-    marks = [alt.Chart(table).mark_bar(cornerRadius=2, stroke="#ffffff").encode(x=across, x2="end:T", y=rows, color=colour)]
+    marks = [alt.Chart(table).mark_bar(cornerRadius=2, stroke="#ffffff").encode(across, alt.X2("end:T"), rows, colour)]
     ends = table.assign(start=table["end"])
     marks += [
         alt.Chart(part)
         .mark_text(color=str(ink), align="right", dx=-4, fontSize=10, fontWeight="bold")
-        .encode(x=across, y=rows, text="sign:N")
+        .encode(across, rows, alt.Text("sign:N"))
         for ink, part in ends.groupby("ink", sort=True)
     ]
-    day = alt.Chart(pd.DataFrame({"start": [pd.Timestamp(today)], "text": [f"Today, {pd.Timestamp(today).date()}"]})).encode(x=across)
+    day = alt.Chart(pd.DataFrame({"start": [pd.Timestamp(today)], "text": [f"Today, {pd.Timestamp(today).date()}"]})).encode(across)
     marks += [
         day.mark_rule(color="#000000", strokeWidth=1.5, strokeDash=[4, 3]),
-        day.mark_text(align="left", baseline="bottom", dx=4, dy=-3, fontWeight="bold").encode(y=alt.value(0), text="text:N"),
+        day.mark_text(align="left", baseline="bottom", dx=4, dy=-3, fontWeight="bold").encode(alt.YValue(0), alt.Text("text:N")),
     ]
     if markers is not None and not markers.empty:
         marks.append(_flags(markers, set(data["contract"]), across, rows))
@@ -91,11 +91,7 @@ def _flags(markers: pd.DataFrame, known: set[str], across: Any, rows: Any) -> An
         scale=alt.Scale(domain=kinds, range=(["diamond", "triangle-right", "circle", "square", "cross", "triangle-up"] * 3)[: len(kinds)]),
         legend=alt.Legend(title=None, orient="bottom", symbolSize=110),
     )
-    return (
-        alt.Chart(flags)
-        .mark_point(size=130, color="#000000", stroke="#ffffff", strokeWidth=1.5, opacity=1)
-        .encode(x=across, y=rows, shape=form)
-    )
+    return alt.Chart(flags).mark_point(size=130, color="#000000", stroke="#ffffff", strokeWidth=1.5, opacity=1).encode(across, rows, form)
 
 
 def _month_step(first: pd.Timestamp, last: pd.Timestamp) -> int:
@@ -157,11 +153,11 @@ def heat_map(
         table["text"] = [theme.lines(f"{label}: {text}", wide) for label, text in zip(table["name"], table["text"], strict=True)]
         table["ink"] = "#ffffff"
     base = alt.Chart(table).encode(
-        x=alt.X("x:N", sort=names, title=across.title or None, axis=alt.Axis(labelAngle=0, labelExpr=theme.SPLIT_LABEL, orient="top")),
-        y=alt.Y("y:N", sort=rows, title=down.title or None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL)),
+        alt.X("x:N", sort=names, title=across.title or None, axis=alt.Axis(labelAngle=0, labelExpr=theme.SPLIT_LABEL, orient="top")),
+        alt.Y("y:N", sort=rows, title=down.title or None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL)),
     )
-    cells = base.mark_rect(stroke="#ffffff", strokeWidth=1.5).encode(color=colour)
-    words = base.mark_text().encode(text="text:N", color=alt.Color("ink:N", scale=None, legend=None))
+    cells = base.mark_rect(stroke="#ffffff", strokeWidth=1.5).encode(colour)
+    words = base.mark_text().encode(alt.Text("text:N"), alt.Color("ink:N", scale=None, legend=None))
     drawn = alt.layer(cells, words).resolve_scale(color="independent")
     return theme.finish(drawn, title, subtitle, height=110 + theme.rows_height(rows, 32))
 

@@ -42,15 +42,15 @@ def schedule(
     down = alt.Y("row:N", sort=order, title=None, axis=alt.Axis(labelExpr=theme.SPLIT_LABEL, grid=False), scale=alt.Scale(paddingInner=0.3))
     legend = alt.Legend(title=None, orient="top", labelExpr=theme.SPLIT_LABEL, symbolType="square", columns=4)
     colour = alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=[tones[kind] for kind in raw]), legend=legend)
-    base = alt.Chart(table).encode(x=across, x2="end:Q", y=down)
+    base = alt.Chart(table).encode(across, alt.X2("end:Q"), down)
     marks = [
-        base.mark_bar(cornerRadius=2, stroke="#ffffff").encode(color=colour),
+        base.mark_bar(cornerRadius=2, stroke="#ffffff").encode(colour),
         base.transform_filter("datum.marked").mark_bar(cornerRadius=2, filled=False, stroke="#000000", strokeWidth=2),
     ]
     if moves is not None and not moves.empty:
         thin = theme.checked(moves, ["row", "start", "end"], "schedule, moves", ["start", "end"])
         thin = thin.assign(row=thin["row"].map(theme.display_name).map(theme.lines))
-        above = alt.Chart(thin).encode(x=across, x2="end:Q", y=down)
+        above = alt.Chart(thin).encode(across, alt.X2("end:Q"), down)
         marks.append(above.mark_bar(size=4, color=theme.INK, yOffset=-11, stroke=theme.INK, strokeWidth=1))
     # a name stands in its bar where it has room, at about 6 pixels a letter
     whole = float(table["end"].max()) or 1.0
@@ -58,17 +58,17 @@ def schedule(
     marks.append(
         alt.Chart(room.assign(middle=(room["start"] + room["end"]) / 2))
         .mark_text(fontSize=10, stroke="#ffffff", strokeWidth=3, strokeJoin="round")
-        .encode(x="middle:Q", y=down, text="label:N")
+        .encode(alt.X("middle:Q"), down, alt.Text("label:N"))
     )
     marks.append(
         alt.Chart(room.assign(middle=(room["start"] + room["end"]) / 2))
         .mark_text(fontSize=10, color="#000000")
-        .encode(x="middle:Q", y=down, text="label:N")
+        .encode(alt.X("middle:Q"), down, alt.Text("label:N"))
     )
     if limit is not None:
-        day = alt.Chart(pd.DataFrame({"start": [float(limit)], "text": ["Deadline"]})).encode(x=across)
+        day = alt.Chart(pd.DataFrame({"start": [float(limit)], "text": ["Deadline"]})).encode(across)
         marks += [
             day.mark_rule(color="#000000", strokeWidth=1.5, strokeDash=[4, 3]),
-            day.mark_text(align="right", baseline="bottom", dx=-4, dy=-3, fontWeight="bold").encode(y=alt.value(0), text="text:N"),
+            day.mark_text(align="right", baseline="bottom", dx=-4, dy=-3, fontWeight="bold").encode(alt.YValue(0), alt.Text("text:N")),
         ]
     return theme.finish(alt.layer(*marks), title, subtitle, height=130 + theme.rows_height(order, 26))

@@ -4,8 +4,7 @@ import difflib
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError, ReportError, ScenarioError, nearest
 from capplan.loading import quickly
 from capplan.outputs.run.folders import made, refused
-from capplan.scratch import scratch
+from capplan.scratch import environment, scratch
 
 #: Parameters of every notebook that are no assumptions: where the book is, and assumptions the notebook does not list.
 PLAIN_PARAMETERS = ("book", "more")
@@ -87,7 +86,7 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path, check: Callabl
             made(out.parent),
             scratch("capplan-kernel-") as sockets,
             scratch(".run-", out.parent) as folder,
-            _environment(sockets),
+            environment(CAPPLAN_HEADLESS="1", JUPYTER_RUNTIME_DIR=str(sockets), PYDEVD_DISABLE_FILE_VALIDATION="1"),
         ):
             short = os.name == "posix" and len(os.fsencode(sockets)) <= SOCKET_FOLDER_BYTES
             manager = {
@@ -114,16 +113,3 @@ def execute(path: Path, parameters: Mapping[str, Any], out: Path, check: Callabl
     except RuntimeError as error:
         raise ReportError(f"{path.name}: the notebook's kernel did not start: {error}") from error
     return out
-
-
-@contextmanager
-def _environment(runtime: Path) -> Iterator[None]:
-    """Set what a kernel without a person needs, for as long as the block lasts."""
-    wanted = {"CAPPLAN_HEADLESS": "1", "JUPYTER_RUNTIME_DIR": str(runtime), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None) if value is None else os.environ.update({name: value})

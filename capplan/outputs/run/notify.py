@@ -5,8 +5,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -84,6 +82,9 @@ def _words(told: str) -> list[str]:
 
 def _post(address: str, text: str) -> str:
     """Send text to an address; return what went wrong, without the address, which may hold a secret."""
+    import urllib.error
+    import urllib.request
+
     headers = {"Content-Type": "application/json", "User-Agent": "capplan"}
     request = urllib.request.Request(address, text.encode(), headers)  # noqa: S310 - http or https, checked
     try:

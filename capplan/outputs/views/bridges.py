@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from capplan.answers.finished_plan import Plan
+from capplan.answers.finished_plan import Plan, told_once
 from capplan.answers.sums import in_currency, quarters_of, spend
 
 COLUMNS = ["step", "kind", "amount"]
@@ -59,6 +59,7 @@ def sums_by_group(plan: Plan, view: str) -> pd.Series:
     return rows["amount"].groupby(groups).sum().reindex(list(GROUPS)).fillna(0.0)
 
 
+@told_once
 def budget_bridge(plan: Plan) -> pd.DataFrame:
     """Return what the budget of the planned quarters goes to, and what is left of it or missing.
 
@@ -117,6 +118,7 @@ def driver_bridge(moved_by: pd.DataFrame | None) -> pd.DataFrame:
     return pd.DataFrame({"step": moved_by["meaning"], "kind": kinds, "amount": moved_by["amount"]})
 
 
+@told_once
 def plan_bridge(plan: Plan, last: pd.DataFrame | None) -> pd.DataFrame:
     """Return how the P&L moved since another plan (or since actuals), quarter by quarter; quarters that only one of them has are named.
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from capplan.answers.finished_plan import Plan
+from capplan.answers.finished_plan import Plan, told_once
 from capplan.answers.sums import in_currency, quarters_of
 from capplan.book.book import Book
 from capplan.contract_kinds import TERM_MONTHS
@@ -29,6 +29,7 @@ def approver_of(usd: float, approvers: tuple[tuple[str, float], ...]) -> str:
     return next((role for role, limit in approvers if usd <= limit), approvers[-1][0] if approvers else "")
 
 
+@told_once
 def decisions(plan: Plan) -> pd.DataFrame:
     """Return the purchases as decisions to sign, the firm ones first.
 
@@ -104,6 +105,7 @@ def _because(plan: Plan, held_by_quarter: dict[tuple[str, str], pd.Series], row:
     return listed(found or ["demand grows"])
 
 
+@told_once
 def renewals(plan: Plan, book: Book) -> pd.DataFrame:
     """Return what to do about every signed contract that ends, or wants notice, up to a year after the plan, by date.
 
@@ -150,6 +152,7 @@ def renewals(plan: Plan, book: Book) -> pd.DataFrame:
     return table
 
 
+@told_once
 def agreements(plan: Plan) -> pd.DataFrame:
     """Return how far each contract year of a spend agreement is used up.
 
@@ -194,6 +197,7 @@ def _billed_under(plan: Plan, year: dict[Any, Any]) -> pd.DataFrame:
     return rows[(rows["month"] >= max(year["start"].replace(day=1), open_from)) & (rows["month"] <= year["end"])]
 
 
+@told_once
 def commitment_desk(plan: Plan, book: Book) -> pd.DataFrame:
     """Return every commitment: signed contracts, machines, and what this plan signs, with its dates and how well its pool is used.
 

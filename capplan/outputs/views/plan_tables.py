@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from capplan.answers.finished_plan import Plan
+from capplan.answers.finished_plan import Plan, told_once
 from capplan.answers.sums import LATER, cash, quarters_of, spend, spend_bands
 from capplan.questions.ledger.schedules import month_shares
 from capplan.records import word_list
@@ -17,6 +17,7 @@ TOTAL = "total"
 FISCAL_YEARS = word_list("p_and_l_amount p10_amount p90_amount last_plan_amount budget_amount over_amount cash_amount capex_amount months")
 
 
+@told_once
 def fiscal_years(plan: Plan, last: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the P&L of the planned quarters by fiscal year against the last plan and the budget, and the cash and capex of each year.
 
@@ -127,6 +128,7 @@ def at_moments(capacity: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True)[columns]
 
 
+@told_once
 def planned_work(plan: Plan, workloads: pd.DataFrame) -> pd.DataFrame:
     r"""Return the work that the plan expects by month, with the 90 % band of its forecast.
 

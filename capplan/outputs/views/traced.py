@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from capplan.answers.finished_plan import Plan
+from capplan.answers.finished_plan import Plan, told_once
 from capplan.answers.sums import LATER, plan_currency, quarters_of
 from capplan.book.book import Book
 from capplan.outputs.views.decision_tables import agreements, decisions
@@ -22,6 +22,7 @@ WAITING = ("sign_nothing_yet", "do_nothing")
 Row = tuple[str, str, str, str, str, str, str, float]
 
 
+@told_once
 def figures_of_page_one(plan: Plan, book: Book) -> pd.DataFrame:
     """Return what stands behind the money of page one that can be followed to its lines: one row, or more that add up, a figure."""
     blocks = {block.key: block for block in memo_blocks(plan, book, None)}

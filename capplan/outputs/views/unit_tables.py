@@ -3,11 +3,12 @@
 import numpy as np
 import pandas as pd
 
-from capplan.answers.finished_plan import Plan
+from capplan.answers.finished_plan import Plan, told_once
 from capplan.answers.sums import quarters_of
 from capplan.records import records
 
 
+@told_once
 def unit_costs(plan: Plan) -> pd.DataFrame:
     """Return what a unit of each class of work costs in compute over the horizon, and what of the compute P&L no work bears.
 
@@ -30,6 +31,7 @@ def unit_costs(plan: Plan) -> pd.DataFrame:
     return table[["class", "about", "work", "amount", "amount_per_thousand_units", "served_share"]]
 
 
+@told_once
 def discounted_hours(plan: Plan) -> pd.DataFrame:
     r"""Return the hours that plans without capacity (savings plans) pay for, pool by pool.
 
@@ -66,6 +68,7 @@ def discounted_hours(plan: Plan) -> pd.DataFrame:
     return table[[*keys, "eligible_accelerator_hours", "discounted_accelerator_hours", "p_and_l_usd"]]
 
 
+@told_once
 def coverage(plan: Plan) -> pd.DataFrame:
     """Return, by quarter, how much of the work commitments cover, how well they are used, and what an hour of work costs.
 

@@ -66,7 +66,7 @@ class Columns:
     def _written(self, sheet: Sheet, values: Mapping[str, Any], styles: Sequence[str]) -> None:
         if wrong := sorted(values.keys() - self._places.keys()):
             raise ReportError(f"the sheet {sheet.name} has no column {', '.join(wrong)}; please report it")
-        sheet.rows([[values.get(name) for name in self._places]], styles)
+        sheet.rows([list(map(values.get, self._places))], styles)
 
 
 def write_table(sheet: Sheet, frame: pd.DataFrame, currency: str) -> Columns:

@@ -52,6 +52,7 @@ LINES = Columns(
         ("basis_key", "Basis no.", "key"),
     )
 )
+TEXTS = ("view", "component", "contract_id", "provider", "status", "team", "cost_center", "account")
 HEAD_ROW = 4
 #: Lines that are printed: a sample, since all of them fill a hundred pages.
 PRINTED_LINES = 55
@@ -151,8 +152,10 @@ def write_lines(draft: Draft, lines: Lines) -> None:
     heads = [f"{text} ({currency})" if name in ("amount", "present") else text for name, text, _ in LINES.declared]
     sheet.head(heads, LINES.styles)
     as_of = pd.Timestamp(draft.plan.scenario.as_of)
-    for row in records(lines.frame):
-        here = LINES.here(sheet.row, "c")
+    places, texts = ("date", "quantity", "rate_usd", "usd", "exchange", "amount"), lines.frame[list(TEXTS)].astype(str)
+    said = texts.assign(view=texts["view"].map(words), component=texts["component"].map(component_name))
+    for row in records(lines.frame.assign(paid=texts["view"] == "cash", **said)):
+        here = {name: address(sheet.row, LINES.at(name), "c") for name in places}
         rate: Any = None
         if row["agreement"] >= 0:
             usd = Formula(f"={draft.shortfall[row['agreement']]}", row["usd"])
@@ -166,22 +169,10 @@ def write_lines(draft: Draft, lines: Lines) -> None:
         rate_of_month = Formula(f"={exchange}", draft.priced.rates[row["month"]]) if exchange else None
         amount = Formula(f"={here['usd']}/{here['exchange']}" if exchange else f"={here['usd']}", row["amount"])
         present: Any = None
-        if row["view"] == "cash" and row["date"] >= as_of:
+        if row["paid"] and row["date"] >= as_of:
             present = Formula(f"={here['amount']}/(1+discount_rate)^(({here['date']}-as_of)/365.25)", row["present"])
-        LINES.write(
-            sheet,
-            date=row["date"],
-            view=words(row["view"]),
-            component=component_name(str(row["component"])),
-            **{name: str(row[name]) for name in ("contract_id", "provider", "status", "team", "cost_center", "account")},
-            quantity=row["quantity"],
-            rate_usd=rate,
-            usd=usd,
-            exchange=rate_of_month,
-            amount=amount,
-            present=present,
-            **{name: row[name] for name, _, style in LINES.declared if style == "key"},
-        )
+        written = {**row, "rate_usd": rate, "usd": usd, "exchange": rate_of_month, "amount": amount, "present": present}
+        sheet.rows([[written[name] for name, _, _ in LINES.declared]], LINES.styles)
     sheet.sheet.autofilter(HEAD_ROW, 0, sheet.row - 1, len(LINES.declared) - 1)
     sheet.finish(HEAD_ROW, wide=True)
     sheet.print_to(min(sheet.row, HEAD_ROW + PRINTED_LINES), LINES.at("present"))

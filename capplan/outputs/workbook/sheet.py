@@ -88,12 +88,16 @@ class Styles:
 
     def __init__(self, workbook: Any, currency: str) -> None:
         self._workbook, self._numbers = workbook, number_formats(currency)
-        self._made: dict[str, Any] = {}
+        self._made: dict[str, tuple[Any, float]] = {}
 
     def __call__(self, name: str) -> Any:
         """Return a format: a number format (`+input`, `+total`, `+key`, `+wrap`), or title, headline, note, head or section."""
+        return self.look(name)[0]
+
+    def look(self, name: str) -> tuple[Any, float]:
+        """Return a format, and how wide a column is that has cells in it."""
         if name not in self._made:
-            self._made[name] = self._workbook.add_format(self._properties(name))
+            self._made[name] = (self._workbook.add_format(self._properties(name)), _WIDTHS.get(name.split("+", maxsplit=1)[0], 6))
         return self._made[name]
 
     def _properties(self, name: str) -> dict[str, Any]:
@@ -164,9 +168,13 @@ class Sheet:
 
     def put(self, row: int, col: int, value: Any, style: str = "text") -> None:
         """Write a value by its kind; text is written as text, whatever it looks like."""
-        form = self.styles(style)
-        shown: float = _WIDTHS.get(style.split("+", maxsplit=1)[0], 6)
-        if isinstance(value, Formula):
+        form, shown = self.styles.look(style)
+        if isinstance(value, str):
+            self.sheet.write_string(row, col, value[:LONGEST_TEXT], form)
+            shown = 0 if "wrap" in style or style in ("title", "headline", "note", "section") else min(len(value), WIDEST) + 2
+            if style.startswith("head"):
+                shown = min(max([len(word) for word in value.split()] or [0]) + 3, WIDEST)
+        elif isinstance(value, Formula):
             if isinstance(value.value, float) and not math.isfinite(value.value):
                 raise ReportError(
                     f"the workbook has no number for {self.name}, cell {address(row, col, '')} ({value.text}); please report it"
@@ -178,11 +186,6 @@ class Sheet:
             self.sheet.write_blank(row, col, None, form)
         elif isinstance(value, (pd.Timestamp, dt.date)):
             self.sheet.write_datetime(row, col, pd.Timestamp(value).to_pydatetime(), form)
-        elif isinstance(value, str):
-            self.sheet.write_string(row, col, value[:LONGEST_TEXT], form)
-            shown = 0 if "wrap" in style or style in ("title", "headline", "note", "section") else min(len(value), WIDEST) + 2
-            if style.startswith("head"):
-                shown = min(max([len(word) for word in value.split()] or [0]) + 3, WIDEST)
         else:
             self.sheet.write_number(row, col, float(value), form)
         self._widths[col] = max(self._widths.get(col, 6), shown)
@@ -306,11 +309,14 @@ def address(row: int, col: int, fixed: str = "rc") -> str:
         >>> address(0, 0), address(4, 27, "c"), address(4, 2, "")
         ('$A$1', '$AB5', 'C5')
     """
-    letters, rest = "", col + 1
-    while rest:
-        rest, place = divmod(rest - 1, 26)
-        letters = chr(65 + place) + letters
-    return f"{'$' if 'c' in fixed else ''}{letters}{'$' if 'r' in fixed else ''}{row + 1}"
+    return f"{'$' if 'c' in fixed else ''}{letters(col)}{'$' if 'r' in fixed else ''}{row + 1}"
+
+
+@cache
+def letters(col: int) -> str:
+    """Return the letters of a column."""
+    before, place = divmod(col, 26)
+    return (letters(before - 1) if before else "") + chr(65 + place)
 
 
 def stacked_chart(workbook: Any, sheet: Sheet, title: str, head: int, rows: Sequence[int], cols: tuple[int, int], unit: str) -> Any:

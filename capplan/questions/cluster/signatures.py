@@ -2,8 +2,7 @@
 
 from typing import Any, get_type_hints
 
-from numba import types
-
+from capplan.compiling import types
 from capplan.questions.cluster.state import FloatRows, Floats, Jobs, Places, Rules, State, Whole, WholeRows
 
 COUNT, REAL, FLAG = types.int64, types.float64, types.boolean

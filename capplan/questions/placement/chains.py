@@ -1,8 +1,6 @@
 """Compiled: walks along the edges of a task graph."""
 
-from numba import types
-
-from capplan.compiling import compiled
+from capplan.compiling import compiled, types
 
 _COUNTS, _REALS = types.int64[::1], types.float64[::1]
 

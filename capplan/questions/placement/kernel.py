@@ -4,9 +4,7 @@ A task is put where its rule likes best, at the earliest instant from which all 
 are used).
 """
 
-from numba import types
-
-from capplan.compiling import compiled
+from capplan.compiling import compiled, types
 from capplan.questions.placement.profiles import BOOKS, COUNT, COUNTS, GRID, REAL, REALS, TABLE, earliest, take
 from capplan.questions.placement.state import CARD, INSTANT, NO_LINK, Ground, Rule, Work
 

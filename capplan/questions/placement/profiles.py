@@ -2,9 +2,7 @@
 
 from math import frexp
 
-from numba import types
-
-from capplan.compiling import compiled
+from capplan.compiling import compiled, types
 from capplan.questions.placement.state import AWAY, FREE, INSTANT, SIZES, TIME, Books
 
 COUNT, REAL = types.int64, types.float64
