@@ -69,19 +69,31 @@ class Evaluator:
         #: Where few points rested, at the first stages seen last.
         self.visited: deque[Array] = deque(maxlen=REMEMBERED)
 
-    def begin_like(self, warm: Warm) -> list[tuple[Cut, Cut | None, Cut | None]]:
+    def begin_like(self, warm: Warm, x: Array) -> list[tuple[Cut, Cut | None, Cut | None]]:
         """Start the points where those of another program with the same recourse rested; return that program's planes, as they are here.
 
-        A basis is dual feasible whatever right-hand sides and weights are, so that its duals make a cut of this program too.
+        A basis is dual feasible whatever right-hand sides and weights are, so that its duals make a cut of this program too. Parts of the
+        recourse that the other has not rest at x.
         """
-        problem = self.problem
-        if warm.basis is None or not np.array_equal(warm.technology, problem.technology):
+        problem, visited = self.problem, list(warm.visited)
+        if warm.basis is None or len(warm.basis) != len(problem.technology):
             return []
-        self.basis, known = warm.basis, warm.reference
+        if self.library is warm.library:
+            if not np.array_equal(warm.technology, problem.technology):
+                return []
+            self.basis = warm.basis
+        else:
+            place, state = self.library.places(warm.library), self.library.state[problem.technology]
+            if place is None or (warm.basis % self.library.states != state[:, None]).any():
+                return []
+            self.basis = np.where(place >= 0, warm.basis[:, place], self.library.first()[state])
+            rested = self.rest(x).basis
+            visited = [np.where(place >= 0, each[:, place], rested) for each in visited]
+        known = warm.reference
         if known is not None and len(known) == len(problem.probability) and (known * self.tail_share <= problem.probability + 1e-12).all():
             self.reference = known
         weights = [problem.probability] if self.reference is None else [problem.probability, self.reference]
-        return [(cuts[0], None, cuts[1] if len(cuts) > 1 else None) for cuts in (self._cuts(basis, weights) for basis in warm.visited)]
+        return [(cuts[0], None, cuts[1] if len(cuts) > 1 else None) for cuts in (self._cuts(basis, weights) for basis in visited)]
 
     def rest(self, x: Array) -> Bunched:
         """Bring every point to its optimal basis at x; those whose right-hand sides are what they were stay where they are."""
@@ -295,3 +307,15 @@ class Warm:
     technology: Array
     visited: tuple[Array, ...]
     near: bool = False  #: Is the next program near: where only demand or weights moved, does it begin from these bases and their planes?
+
+    def at_points(self, points: Array) -> Warm:
+        """Return what begins a program of some of the points."""
+        basis = None if self.basis is None else self.basis[points]
+        return replace(
+            self,
+            program="",
+            basis=basis,
+            technology=self.technology[points],
+            visited=tuple(each[points] for each in self.visited),
+            near=True,
+        )

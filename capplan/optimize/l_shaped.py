@@ -106,8 +106,8 @@ class LShaped:
         if warm and self.same_program:
             self.evaluator.basis, self.evaluator.reference = warm.basis, warm.reference
             self.rays, self.cuts = list(warm.rays), list(warm.cuts)
-        elif warm and warm.near and same_recourse:
-            self.cuts = self.evaluator.begin_like(warm)
+        elif warm and (warm.near or not same_recourse):
+            self.cuts = self.evaluator.begin_like(warm, self.x)
         for rays in self.rays:
             self.master.add_rays(rays)
         for cuts in self.cuts:

@@ -42,6 +42,19 @@ class SeparableRecourse:
         theirs = {library.key: library for libraries in other._made.values() for library in libraries}
         self._made = {s: [theirs.get(library.key, library) for library in self.of(s)] for s in range(self.states)}
 
+    def places(self, other: SeparableRecourse) -> Array | None:
+        """Return which part of another program each part here is, -1 for a new one; None if one of its parts is none of these."""
+        every = range(self.states if other.states == self.states else 0)
+        found = np.full(len(self.parts), -1)
+        for k, j in np.ndindex(len(self.parts), len(other.parts)):
+            if every and all(self.of(s)[k] is other.of(s)[j] for s in every):
+                found[k] = j
+        return found if set(range(len(other.parts))) <= set(found.tolist()) else None
+
+    def first(self) -> Array:
+        """Return the basis that each part has first in each cost state, (states, parts)."""
+        return np.array([[one.first * self.states + s for one in self.of(s)] for s in range(self.states)])
+
     def of(self, state: int) -> list[RecourseLibrary]:
         """Return the bases of each block at the costs of a state, which begin when they are first asked for."""
         if state not in self._made:

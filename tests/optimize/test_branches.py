@@ -10,7 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from capplan.optimize.evaluation import Evaluator, recourse_of
+from capplan.optimize.l_shaped import LShaped
 from capplan.optimize.late_decisions import branch_program
+from capplan.optimize.program import shifts
 from capplan.optimize.two_stage import solve_two_stage
 from capplan.questions.procurement.explain.demand_branches import demand_branches
 from tests.cases.procurement_cases import assumptions, demand, offer, solve
@@ -61,6 +64,47 @@ def test_branches_never_cost_more_and_one_branch_costs_the_same(states):
     assert stages.shape == (3, len(problem.c))
     assert (stages[:, ~later] == stages[0, ~later]).all()
     assert three.probability.sum() == pytest.approx(1.0)
+
+
+def undercut(search, risk_weight, seed):
+    """Check that no plane that a search begins with is above the expected cost, or that under reference weights, of a first stage."""
+    problem, draws = search.problem, np.random.default_rng(seed)
+    cold = Evaluator(problem, search.tail_share, recourse_of(problem))
+    for _ in range(6):
+        x = np.minimum(problem.lower + draws.random(len(problem.c)) * 3, problem.upper)
+        cost, shift = cold.costs(x), shifts(problem, x)
+        for mean, _, reference in search.cuts:
+            for plane, weight in ((mean, problem.probability), (reference, search.evaluator.reference)):
+                if plane is not None:
+                    assert plane.constant.sum() - (plane.slope * shift).sum() <= weight @ cost + 1e-7 * abs(cost).max()
+
+
+@pytest.mark.parametrize("risk_weight", [0.0, 0.4])
+@pytest.mark.parametrize("states", [False, True])
+def test_branches_begin_from_the_bases_and_planes_of_the_plan_without_them(states, risk_weight):
+    problem = fleet(5, quarters=3, classes=2, pools=2, blocks=2, scenarios=6)
+    problem = dearer(problem) if states else problem
+    plain = solve_two_stage(problem, risk_weight, 0.3, 1e-6, method="l_shaped")
+    branched = branch_program(problem, np.arange(len(problem.c)) >= 2, np.arange(6) // 2)
+    search = LShaped(branched.program, risk_weight, 0.3, 1e-6, branched.same(plain.x), plain.warm)
+    assert len(search.cuts) == len(plain.warm.visited) > 3
+    undercut(search, risk_weight, 1)
+    cold = solve_two_stage(branched.program, risk_weight, 0.3, 1e-6, method="l_shaped")
+    assert search.solve().upper == pytest.approx(cold.upper, rel=3e-6)
+
+
+@pytest.mark.parametrize("risk_weight", [0.0, 0.4])
+def test_a_program_of_some_of_the_points_begins_from_those_of_all(risk_weight):
+    problem = fleet(7, quarters=3, classes=2, pools=2, blocks=2, scenarios=6)
+    plain = solve_two_stage(problem, risk_weight, 0.3, 1e-6, method="l_shaped")
+    points = np.flatnonzero(problem.technology < 2)
+    parts = {name: getattr(problem, name)[points] for name in ("h", "technology", "weight", "scenario")}
+    some = replace(problem, **parts)
+    search = LShaped(some, risk_weight, 0.3, 1e-6, None, plain.warm.at_points(points))
+    assert len(search.cuts) == len(plain.warm.visited) > 3
+    undercut(search, risk_weight, 2)
+    assert search.solve().upper == pytest.approx(solve_two_stage(some, risk_weight, 0.3, 1e-6, method="l_shaped").upper, rel=3e-6)
+    assert not LShaped(replace(some, **{k: v[:-1] for k, v in parts.items()}), 0.0, 0.3, 1e-6, None, plain.warm.at_points(points)).cuts
 
 
 @pytest.mark.parametrize("method", ["extensive", "l_shaped"])

@@ -320,17 +320,15 @@ def _known_beforehand(model: Model, solution: Solution, a: ProcurementAssumption
     exact = small or (len(likely) <= EXACT_PATHS and not model.years)
     gap_share = min(a.gap_share, KNOWN_GAP) if exact else a.gap_share
     order = likely[np.argsort(solution.cost_by_scenario[likely], kind="stable")]
-    known = -constant
+    known, warm = -constant, solution.warm
     kind = alike(program)[order]
     parts = [order[kind == k] for k in np.unique(kind)]
     for group in [group for part in parts for group in np.array_split(part, len(part) if exact else min(len(part), GROUPS))]:
         single = mean_program(some_paths(program, group))
         if not exact:
             single = replace(single, integer=np.zeros_like(single.integer))
-        known += (
-            program.probability[group].sum()
-            * solve_within_budgets(single, model.soft, 0.0, a.tail_share, gap_share, solution.warm, exact=False).lower
-        )
+        best = solve_within_budgets(single, model.soft, 0.0, a.tail_share, gap_share, warm, exact=False)
+        known, warm = known + program.probability[group].sum() * best.lower, best.warm and replace(best.warm, near=True)
     return known, exact and not shared
 
 

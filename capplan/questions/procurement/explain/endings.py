@@ -99,6 +99,5 @@ def _lots_under(
         integer=np.zeros_like(program.integer),
         expected=expected,
     )
-    return model.lots(
-        solve_within_budgets(near, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), solution.warm, exact=False).x
-    )
+    begun = solution.warm and solution.warm.at_points(planned)
+    return model.lots(solve_within_budgets(near, model.soft, a.risk_weight, a.tail_share, max(a.gap_share, 1e-3), begun, exact=False).x)

@@ -117,7 +117,10 @@ def _differences(
     stated, _ = state_on_both(found.problem, fresh, a)
     program = stated.model.program
     own, new = (some_paths(program, paths) for paths in split_paths(stated, fresh))
-    evaluators = [Evaluator(part, a.tail_share, recourse_of(part)) for part in (own, new)]
+    library = recourse_of(program)
+    if found.solution.warm:
+        library.adopt(found.solution.warm.library)
+    evaluators = [Evaluator(part, a.tail_share, library) for part in (own, new)]
 
     def terms(lots: np.ndarray, evaluator: Evaluator) -> np.ndarray:
         x, part = stated.model.first_stage(lots), evaluator.problem
