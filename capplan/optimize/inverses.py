@@ -97,10 +97,10 @@ def inverses_of(m: int, n: int) -> Inverses:
 def let_go() -> None:
     """Let go of the inverses used longest ago, in all stores, when they take more memory than they may."""
     places = list(_places.values())
-    if sum(place.taken_bytes for place in places) <= ALL_BYTES:
-        return
     for place in places:
         place.take_back()
+    if sum(place.taken_bytes for place in places) <= ALL_BYTES:
+        return
     held = [(place, keeper, np.flatnonzero(keeper.slot >= 0)) for place in places for keeper in list(place.keepers)]
     age = np.concatenate([keeper.used[own] for _, keeper, own in held])
     size = np.repeat([place.slot_bytes for place, _, _ in held], [len(own) for _, _, own in held])
