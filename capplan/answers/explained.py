@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal
 
 import pandas as pd
@@ -248,7 +247,7 @@ def _not_taken(said: Words, row: dict[str, Any]) -> None:
     if row["reduced_cost_usd"] > 0:
         text += f"; one lot of it would add {of('reduced_cost_usd')} to the plan's cost"
     text += "."
-    said.say(str(row["offer_id"]), text + entry_words(row, partial(of, "entry_usd_per_hour")))
+    said.say(str(row["offer_id"]), text + entry_words(row, of))
 
 
 def _reason(row: dict[str, Any]) -> str:

@@ -377,7 +377,7 @@ class CoupledEvaluator:
         return price._replace(row=price.row / excess)
 
 
-def priced_rows(problem: TwoStage, price: Price) -> tuple[Array, float]:
-    """Return sum_k mu_k a_k and sum_k mu_k limit_k, the first-stage part of a cut."""
-    a = sum((mu * row.a for mu, row in zip(price.row, problem.expected, strict=True)), np.zeros(len(problem.c)))
-    return np.asarray(a), float(sum(mu * row.limit for mu, row in zip(price.row, problem.expected, strict=True)))
+def priced_rows(problem: TwoStage, price: Array) -> tuple[Array, float]:
+    """Return sum_k mu_k a_k and sum_k mu_k limit_k, the first-stage part of a cut at prices of the expected rows, (K,)."""
+    a = sum((mu * row.a for mu, row in zip(price, problem.expected, strict=True)), np.zeros(len(problem.c)))
+    return np.asarray(a), float(sum(mu * row.limit for mu, row in zip(price, problem.expected, strict=True)))

@@ -306,6 +306,10 @@ class Warm:
     #: technology, visited: Which matrix each point uses, and the bases that points rested on, at the first stages seen last.
     technology: Array
     visited: tuple[Array, ...]
+    #: joints: Cuts of the blended cost with priced expected rows, which hold at the risk weight they were made for: prices (K,), and cut.
+    joints: tuple[tuple[Array, Cut], ...] = ()
+    #: priced: Prices (K,) at which each technology and part has cuts of its own, and these cuts.
+    priced: tuple[tuple[Array, tuple[Cut, ...]], ...] = ()
     near: bool = False  #: Is the next program near: where only demand or weights moved, does it begin from these bases and their planes?
 
     def at_points(self, points: Array) -> Warm:

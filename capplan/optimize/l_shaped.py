@@ -94,9 +94,11 @@ class LShaped:
         self.coupled: CoupledEvaluator | None = None
         self.cuts: list[tuple[Cut, Cut | None, Cut | None]] = []
         self.rays: list[Array] = []
+        self.joints: list[tuple[Array, Cut]] = []
         self.lower, self.upper = -np.inf, np.inf
         self.open_share = FAR_SHARE
         self.prices: list[Price] = []
+        self.priced: list[list[Cut]] = []
         self.visits = 0
         self.cost = np.zeros(len(problem.probability))
         origin = np.zeros(len(problem.c)) if start is None else np.asarray(start, dtype=float)
@@ -161,6 +163,8 @@ class LShaped:
             self.x,
             self.problem.technology,
             tuple(self.evaluator.visited),
+            tuple(self.joints),
+            tuple((price.row, tuple(cuts)) for price, cuts in zip(self.prices, self.priced, strict=True)),
             self.warm is not None and self.warm.near,
         )
         told = status == "limit" and self._proven()
@@ -221,15 +225,18 @@ class LShaped:
                 self.master.add(*cuts)
             return x, found
         joint = self.coupled.evaluate(x, self.open_share, self.prices, worth)
-        price = priced_rows(self.problem, joint.price)
+        price = priced_rows(self.problem, joint.price.row)
+        self.joints.append((joint.price.row, joint.cut))
         self.master.add_joint(joint.cut, *price)
         for number, cut in enumerate(joint.others):
+            self.priced[number].append(cut)
             self.master.add_priced(number, cut)
         # Prices at which the rows cannot be kept say little about other first stages.
         kept = bool(np.isfinite(joint.cost_by_scenario).all())
         self.visits += kept
         if kept and self.visits in PRICED_VISITS:
             self.prices.append(joint.price)
+            self.priced.append([joint.cut])
             self.master.add_price(*price)
             self.master.add_priced(len(self.prices) - 1, joint.cut)
         return joint.x, found._replace(cost_by_scenario=joint.cost_by_scenario)

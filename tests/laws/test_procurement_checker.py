@@ -300,6 +300,30 @@ def test_an_offer_is_taken_at_the_price_that_is_named_and_not_above_it(seed: int
         assert does_not >= -near, name
 
 
+@pytest.mark.parametrize("seed", [3, 5, 11])
+def test_prices_of_a_large_plan_are_held_to_the_second_statement(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the lower price a plan with at least one lot costs no more than the plan, at the upper one none costs less."""
+    asked = compared(seed)
+    asked = replace(asked, assumptions=asked.assumptions.model_copy(update={"gap_share": 1e-3, "horizon_end": "truncate"}))
+    monkeypatch.setattr(budget_proof, "EXACT_COLUMNS", 0)
+    monkeypatch.setattr(two_stage, "EXTENSIVE_COLUMNS", 0)
+    plan = plan_purchases(asked)
+    offered = set(asked.offers["offer_id"]) - {"own"}
+    rows = plan.rejected[plan.rejected["offer_id"].isin(offered) | plan.rejected["offer_id"].str.startswith("renew ")]
+    prices = rows.set_index("offer_id")[["entry_usd_per_hour", "none_from_usd_per_hour", "usd_per_hour"]].dropna()
+    assert len(prices) > 1
+    upper = plan.proof.upper_usd
+    for name, (pays, none, own) in zip(prices.index, prices.to_numpy(), strict=True):
+        assert 0 < pays <= none * (1 + 1e-9)
+        costs = []
+        for usd in (pays, none):
+            again = Checker(cheaper_by(asked, name, usd / own))
+            again.model += pulp.lpSum(lot for key, lot in again.choices.items() if key[0] == name) >= 1
+            costs.append(again.solve())
+        assert costs[0] <= upper * (1 + 1e-6), name
+        assert costs[1] >= upper * (1 - 1e-6), name
+
+
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.parametrize("seed", [0, 5, 7])
 def test_a_large_plan_is_proven_within_its_gap_where_budgets_bind_beside_an_agreement(

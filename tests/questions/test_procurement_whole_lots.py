@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from capplan.questions.procurement import Purchases
+from capplan.questions.procurement.explain.sentences import entry_words
 from tests.cases.procurement_cases import assumptions, demand, offer, settle, sku, solve
 
 HOURS = 2190.0
@@ -108,6 +109,23 @@ def test_a_reservation_is_priced_as_what_it_is_at_that_price() -> None:
     idle = solve(demand([[0.0]]), rows).rejected
     assert idle["judged_by"].eq("parts of lots").all()
     assert idle["entry_usd_per_hour"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("pays", "none", "judged", "words"),
+    [
+        (1.5, 1.5, "all plans", " It would begin to pay at $1.50."),
+        (1.5, 1.8, "whole lots", " It pays at $1.50 an hour or less, not at $1.80 or more."),
+        (1.5, np.nan, "whole lots", " It pays at $1.50 an hour or less, and perhaps at more: the proven gap does not tell."),
+        (np.nan, 1.8, "whole lots", " It pays not at $1.80 or more."),
+        (np.nan, 0.0, "all plans", " It would pay at no price."),
+        (np.nan, np.nan, "whole lots", ""),
+        (2.1, np.nan, "whole lots", ""),
+    ],
+)
+def test_prices_are_said_with_what_is_proven_of_them(pays: float, none: float, judged: str, words: str) -> None:
+    row = {"usd_per_hour": 2.0, "entry_usd_per_hour": pays, "none_from_usd_per_hour": none, "judged_by": judged, "why": "costs more"}
+    assert entry_words(row, lambda name: f"${row[name]:.2f}") == words
 
 
 def random_book(seed: int, price: float, room: float = 0.0) -> tuple[list[Any], dict[str, Any]]:

@@ -65,7 +65,8 @@ def in_plain_words(frame: pd.DataFrame) -> pd.DataFrame:
     names = {
         "cvar_usd": "bad_cases_usd",
         "reduced_cost_usd": "one_more_lot_would_add_usd",
-        "entry_usd_per_hour": "taken_from_usd_per_hour",
+        "entry_usd_per_hour": "pays_up_to_usd_per_hour",
+        "none_from_usd_per_hour": "pays_no_more_from_usd_per_hour",
         "usd_per_unit": "one_more_unit_saves_usd",
         "slack": "left",
     }

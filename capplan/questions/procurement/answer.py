@@ -49,9 +49,11 @@ class Purchases:
             would save; missing for limits on purchases, which more fills in whole lots alone).
         limit_lots: What more of limits on purchases would let in and save, as in `whole_lots.limits_in_lots`.
         rejected: offer_id, accelerator, term, quarter, usd_per_hour, reduced_cost_usd (what one lot more would add to cost),
-            entry_usd_per_hour (price at which it pays at the latest, or exactly; missing where that is not known in whole lots or no price
-            pays; both missing where a limit holds it back), judged_by (all plans: exactly; whole lots: by the plan's neighbours; parts of
-            lots), why.
+            entry_usd_per_hour (at it and below, a plan with the offer costs no more than the plan; missing where no such price is known or
+            a limit holds it back; where the program is not written out, at today's prices of what replaces contracts after the horizon),
+            none_from_usd_per_hour (at it and above, none does; where the program is written out the same price, or 0 where it pays at
+            none; missing where the proven gap does not tell), judged_by (all plans: the two are one, within 1 %; whole lots: by the
+            plan's neighbours; parts of lots), why.
         alternatives: name, expected_usd, cvar_usd, p10_usd, p90_usd, worst_usd, objective_usd (all discounted and gross; where demand is
             held, with what serving it costs in the years after the horizon), spend_usd, shortfall_usd (undiscounted, planned quarters),
             beyond_horizon_usd, regret_usd (objective less the plan's), meaning.

@@ -26,6 +26,8 @@ NOTHING = 1e-9
 PATIENCE = 3
 #: Share of its price at which an offer is stated a second time, to see what of the program moves with it.
 OTHER_SHARE = 0.5
+#: Prices that differ by no more than this share are one.
+ONE_PRICE = 0.01
 #: Columns of the tables that hold an offer's own price.
 PRICES = ("usd_per_hour", "negotiated_usd_per_hour", "capex_usd")
 
@@ -37,8 +39,13 @@ class Entry:
     adds_usd: float  #: What the best plan with it costs more at its own price, by lot that it takes; NaN where no plan can have it.
     share: float  #: The largest share of its price at which the best plan takes it; NaN where it does at none.
     choice: int  #: The start of which that plan takes most.
-    usd_per_hour: float  #: The price of that start then.
-    exact: bool = True  #: Whether it takes it at no higher price.
+    usd_per_hour: float  #: The price of that start then; NaN where it is at none.
+    none_from_usd: float  #: The price from which on no plan with it costs less; NaN where that is not known.
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is taken at no noticeably higher price."""
+        return bool(self.none_from_usd - np.nan_to_num(self.usd_per_hour) <= ONE_PRICE * self.none_from_usd)
 
 
 def entry_price(found: Decided, offer_id: str) -> Entry | None:
@@ -59,22 +66,28 @@ def entry_price(found: Decided, offer_id: str) -> Entry | None:
 
     Source: Dinkelbach, "On nonlinear fractional programming", Management Science 13 (1967).
     """
-    repriced = _repriced(found.problem, found.market, offer_id)
-    own = _starts(found, offer_id)
-    if repriced is None or not (found.model.program.upper[found.model.position[own]] > 0).any():
+    at = repriced(found.problem, found.market, offer_id)
+    own = starts(found, offer_id)
+    if at is None or not (found.model.program.upper[found.model.position[own]] > 0).any():
         return None
-    other = state_problem(repriced(OTHER_SHARE))
+    other = state_problem(at(OTHER_SHARE))
     if not found.choices.table["name"].equals(other.choices.table["name"]):
         return None
     moves = _moves(found, other, own)
-    stated: Callable[[float], Stated] = lambda share: state_problem(repriced(share))  # noqa: E731
+    stated: Callable[[float], Stated] = lambda share: state_problem(at(share))  # noqa: E731
     search = _Search(found, offer_id, moves, None if _same_but(found, other, own) else stated)
     try:
         adds, share, choice, exact = search.steps()
     except InfeasibleError:
-        return Entry(np.nan, np.nan, int(np.flatnonzero(own)[0]), np.nan)
+        return held_back(own)
     price, cheaper = (hourly_usd(each)[choice] for each in (found, other))
-    return Entry(adds, share, choice, price + (share - 1) * (price - cheaper) / (1 - OTHER_SHARE), exact)
+    usd = price + (share - 1) * (price - cheaper) / (1 - OTHER_SHARE)
+    return Entry(adds, share, choice, usd, float(np.nan_to_num(usd)) if exact else np.nan)
+
+
+def held_back(own: np.ndarray) -> Entry:
+    """Return what is known of an offer that no plan can have, given its choices."""
+    return Entry(np.nan, np.nan, int(np.flatnonzero(own)[0]), np.nan, 0.0)
 
 
 def hourly_usd(stated: Stated) -> np.ndarray:
@@ -132,7 +145,7 @@ class _Search:
     def _at(self, share: float) -> tuple[float, np.ndarray, float]:
         """Return at a share of the price what the best plan with the offer costs more than without, its lots of each, and its slope."""
         a, stated = self.found.assumptions, self.found if self.stated is None or share == 1 else self.stated(share)
-        program, own = stated.model.whole() if stated.model.years else stated.model.program, _starts(stated, self.offer_id)
+        program, own = stated.model.whole() if stated.model.years else stated.model.program, starts(stated, self.offer_id)
         columns = stated.model.position[own]
         if self.stated is None:
             c = program.c.copy()
@@ -140,7 +153,7 @@ class _Search:
             program = replace(program, c=c)
         if self.without is None or self.stated is not None:
             self.without = _best(_held(program, columns), a.risk_weight, a.tail_share).upper
-        with_it = _best(_forced(program, columns), a.risk_weight, a.tail_share)
+        with_it = _best(forced(program, columns), a.risk_weight, a.tail_share)
         lots = np.where(own, stated.model.lots(with_it.x).round(), 0.0)
         slope = float(self.moves @ lots)
         if slope <= 0:  # at the price it is paid capacity, at its own a reservation
@@ -159,7 +172,7 @@ def _held(program: TwoStage, columns: np.ndarray) -> TwoStage:
     return replace(program, upper=upper)
 
 
-def _forced(program: TwoStage, columns: np.ndarray) -> TwoStage:
+def forced(program: TwoStage, columns: np.ndarray) -> TwoStage:
     """Return the program with at least one lot of an offer."""
     row = sparse.csr_matrix((np.ones(len(columns)), (np.zeros(len(columns), dtype=int), columns)), shape=(1, len(program.c)))
     return replace(
@@ -167,7 +180,7 @@ def _forced(program: TwoStage, columns: np.ndarray) -> TwoStage:
     )
 
 
-def _starts(stated: Stated, offer_id: str) -> np.ndarray:
+def starts(stated: Stated, offer_id: str) -> np.ndarray:
     """Tell which choices begin an offer."""
     table = stated.choices.table
     return ((table["offer_id"] == offer_id) & (table["kind"] != DEPARTURE)).to_numpy(bool)
@@ -193,7 +206,7 @@ def _same_but(found: Stated, other: Stated, own: np.ndarray) -> bool:
     return bool(np.isin(apart, found.model.position[own]).all()) and all(np.array_equal(a, b) for a, b in pairs)
 
 
-def _repriced(problem: Problem, market: Market, offer_id: str) -> Callable[[float], Problem] | None:
+def repriced(problem: Problem, market: Market, offer_id: str) -> Callable[[float], Problem] | None:
     """Return what states the problem with an offer, or a right to renew, at a share of its price; None where no table states one."""
     names = market.holdings["name"] if len(market.holdings) else pd.Series(dtype=object)
     held = offer_id.removeprefix("renew ")

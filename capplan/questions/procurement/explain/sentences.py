@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from capplan.book.scenario import ProcurementAssumptions
@@ -62,7 +61,7 @@ def in_words(
             f"not taken: {row['offer_id']}",
             (
                 f"Offered at {price(row['usd_per_hour'])} an hour for {row['quarter']}; {row['why']}."
-                f"{entry_words(row, partial(price, row['entry_usd_per_hour']))}"
+                f"{entry_words(row, partial(_priced, row))}"
             ),
         )
         for row in records(rejected.head(LINES))
@@ -71,6 +70,11 @@ def in_words(
     if beyond >= 1:
         rows.append(("after the horizon", f"Contracts of this plan owe {money(beyond)} after the last planned quarter{_counted(a)}."))
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _priced(row: Mapping[str, Any], name: str) -> str:
+    """Write a price of a row."""
+    return price(row[name])
 
 
 def _next(purchases: pd.DataFrame) -> str:
@@ -148,19 +152,22 @@ def more_of(row: Mapping[str, Any]) -> str:
     return f"{much} more in {when}{besides} for {lots} of {row['offer_id']} from {row['quarter']}{given}"
 
 
-def entry_words(row: Mapping[str, Any], at: Callable[[], str]) -> str:
+def entry_words(row: Mapping[str, Any], at: Callable[[str], str]) -> str:
     """Say from which price on a rejected offer would be taken, or that its price is not what stands against it; nothing where unknown.
 
     Args:
         row: Of `answer.Purchases.rejected`.
-        at: Writes its entry price as it is to be read.
+        at: Writes an entry of the row as it is to be read.
     """
-    exact = row["judged_by"] == OPTIMUM
-    if 0 < row["entry_usd_per_hour"] < row["usd_per_hour"]:
-        return f" It would begin to pay at {at()}{'' if exact else ' at the latest'}."
+    own, pays, none = row["usd_per_hour"], row["entry_usd_per_hour"], row.get("none_from_usd_per_hour", float("nan"))
+    never = f" not at {at('none_from_usd_per_hour')} or more" if 0 < none <= own else ""
+    if 0 < pays < own:
+        if row["judged_by"] == OPTIMUM:
+            return f" It would begin to pay at {at('entry_usd_per_hour')}."
+        return f" It pays at {at('entry_usd_per_hour')} an hour or less,{never or ' and perhaps at more: the proven gap does not tell'}."
     if str(row["why"]).startswith(HELD):
         return " Its price is not what stands against it."
-    return " It would pay at no price." if exact and np.isnan(row["entry_usd_per_hour"]) else ""
+    return " It would pay at no price." if none == 0 else f" It pays{never}." if never else ""
 
 
 def _counted(a: ProcurementAssumptions) -> str:

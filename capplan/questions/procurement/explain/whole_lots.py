@@ -13,7 +13,9 @@ from capplan.optimize.program import Solution
 from capplan.questions.procurement.decide import Decided
 from capplan.questions.procurement.explain.alternatives import Excess, stretched
 from capplan.questions.procurement.explain.dispatch import Court, lifted, risk_weighted
+from capplan.questions.procurement.explain.entry_bounds import EntryBounds
 from capplan.questions.procurement.explain.entry_prices import Entry, entry_price, hourly_usd, is_exact
+from capplan.questions.procurement.program.agreement_proof import rented
 from capplan.questions.procurement.program.purchase_model import Model
 from capplan.questions.procurement.supply.choices import Choices
 from capplan.questions.procurement.supply.departures import DEPARTURE
@@ -30,7 +32,18 @@ AS_GOOD = "would do as well, within the plan's proven gap"
 OPTIMUM, NEIGHBOURS, PARTS = "all plans", "whole lots", "parts of lots"
 #: What a lot adds is nothing below this share of its cost.
 NOTICEABLE_SHARE = 1e-7
-REJECTED = ["offer_id", "accelerator", "term", "quarter", "usd_per_hour", "reduced_cost_usd", "entry_usd_per_hour", "judged_by", "why"]
+REJECTED = [
+    "offer_id",
+    "accelerator",
+    "term",
+    "quarter",
+    "usd_per_hour",
+    "reduced_cost_usd",
+    "entry_usd_per_hour",
+    "none_from_usd_per_hour",
+    "judged_by",
+    "why",
+]
 LIMIT_LOTS = "limit_id kind more from_quarter to_quarter besides offer_id quarter machines instead_of saves_usd".split()
 
 
@@ -51,6 +64,7 @@ class Neighbour:
     move: Move
     adds_usd: float  #: What it costs more than the plan, risk-weighted.
     over: tuple[Excess, ...]  #: Limits that it exceeds and that cannot be paid for.
+    beyond: np.ndarray  #: (years,): What it spends beyond each contract year of an agreement.
 
 
 class Neighbours:
@@ -81,27 +95,30 @@ class Neighbours:
         open_to_choice = (table["kind"] != DEPARTURE).to_numpy() & (program.lower < program.upper)[model.position]
         self.addable = open_to_choice & (self.lots + self.step <= np.where(np.isnan(most), np.inf, most))
         self.removable = open_to_choice & (self.lots >= program.lower[model.position] + 1)
-        self.cost, excesses = self._value(solution.x, court)
+        self.cost, excesses, _ = self._value(solution.x, court)
         #: A plan that keeps a hard budget by using less by the hour than would pay is no measure for neighbours that use what pays.
         self.sound = not any(each.hard for each in excesses)
 
-    def _value(self, first: np.ndarray, court: Court) -> tuple[float, list[Excess]]:
-        """Return what a first stage costs with its best use, and the limits that it exceeds."""
+    def _value(self, first: np.ndarray, court: Court) -> tuple[float, list[Excess], np.ndarray]:
+        """Return what a first stage costs with its best use, the limits that it exceeds, and what it spends beyond each contract year."""
         x, cost, decisions = court.dispatch(first)
         x, excesses = stretched(x, decisions, self.model)
-        return risk_weighted(x, cost, self.model.program, self.a), excesses
+        beyond = np.array([row.limit - float(row.a @ x) for row in self.model.agreed])
+        if self.model.years:
+            beyond = np.maximum(beyond + rented(self.model, decisions), 0.0)
+        return risk_weighted(x, cost, self.model.program, self.a), excesses, beyond
 
     def value(self, move: Move) -> Neighbour | None:
         """Value a neighbour; None where rules between decisions forbid it, or no use of it is possible."""
         first = self._moved(move)
         if self.model.broken_rules(first):
             return None
-        cost, excesses = self._value(first, self.court)
+        cost, excesses, beyond = self._value(first, self.court)
         over = tuple(each for each in excesses if each.hard)
         if not np.isfinite(cost) and over:  # a quota that counts what is rented, too, leaves that less than nothing
             raised = replace(self.model, program=lifted(self.model, first))
-            cost, _ = self._value(first, Court(raised, raised.program, self.solution, self.a))
-        return Neighbour(move, cost - self.cost, over) if np.isfinite(cost) else None
+            cost, _, beyond = self._value(first, Court(raised, raised.program, self.solution, self.a))
+        return Neighbour(move, cost - self.cost, over, beyond) if np.isfinite(cost) else None
 
     def _moved(self, move: Move) -> np.ndarray:
         """Return the first stage of a neighbour."""
@@ -202,9 +219,10 @@ def rejected_offers(neighbours: Neighbours, reduced_costs: np.ndarray, found: De
     """For each offer that is never bought: the start nearest to being taken, what one lot would add, and the price at which it pays.
 
     The ten nearest are judged by whole lots. In a small problem the price is that at which the best plan takes it
-    (`entry_prices.entry_price`). In a large one its lots are held against the plan, alone or for lots like them: at the price named the
-    plan with it is cheaper than the plan, and it may be so before; one that a limit holds back has neither price nor cost, since its own is
-    not what stands against it. The others are judged in the relaxation in which parts of lots can be bought, and have no price.
+    (`entry_prices.entry_price`). In a large one its lots are held against the plan, alone or for lots like them: at the price named, and
+    below it, a plan with it costs no more than the plan; from another price on none does, where the plan's cuts prove that
+    (`entry_bounds.EntryBounds`). One that a limit holds back has neither price nor cost, since its own is not what stands against it. The
+    others are judged in the relaxation in which parts of lots can be bought, and have no price.
 
     Args:
         reduced_costs (choices,): What a lot of each choice would add in that relaxation.
@@ -221,25 +239,28 @@ def rejected_offers(neighbours: Neighbours, reduced_costs: np.ndarray, found: De
     frame["share"] = np.divide(reduced_costs, cost, out=np.zeros(len(cost)), where=cost > 0)
     frame = frame[~frame["offer_id"].isin(set(table["offer_id"][neighbours.lots > 0])) & (table["kind"] != DEPARTURE)]
     frame = frame.sort_values(["share", "quarter", "offer_id"]).drop_duplicates("offer_id").reset_index(drop=True)
-    frame["entry_usd_per_hour"] = np.nan
+    frame[["entry_usd_per_hour", "none_from_usd_per_hour"]] = np.nan
+    bounds = EntryBounds(found, frame["offer_id"].head(VALUED).tolist()) if not exact and found.solution.warm is not None else None
     for where, offer_id in enumerate(frame["offer_id"].head(VALUED)):
         entry = entry_price(found, offer_id) if exact else None
         if entry is None and neighbours.sound:
             entry = _nearby(neighbours, offer_id, prices)
         if entry is None:
             continue
+        entry = entry if bounds is None else bounds.above(entry, offer_id)
         held = np.isnan(entry.adds_usd)
         why = HELD if held else DEARER if entry.adds_usd > NOTICEABLE_SHARE * abs(cost[entry.choice]) else AS_GOOD
         frame.loc[where, ["quarter", "place"]] = table["quarter"].iloc[entry.choice], entry.choice
         frame.loc[where, ["reduced_cost_usd", "share"]] = entry.adds_usd, np.nan if held else 1 - np.nan_to_num(entry.share)
-        frame.loc[where, ["judged_by", "why", "entry_usd_per_hour"]] = OPTIMUM if entry.exact else NEIGHBOURS, why, entry.usd_per_hour
+        frame.loc[where, ["judged_by", "why"]] = OPTIMUM if entry.exact else NEIGHBOURS, why
+        frame.loc[where, ["entry_usd_per_hour", "none_from_usd_per_hour"]] = entry.usd_per_hour, np.nan if held else entry.none_from_usd
     frame["usd_per_hour"] = prices[frame["place"].to_numpy(int)]
     return frame.sort_values(["share", "quarter", "offer_id"], na_position="first", ignore_index=True)[REJECTED]
 
 
 def _nearby(neighbours: Neighbours, offer_id: str, prices: np.ndarray) -> Entry | None:
     """Return the price at which a neighbour of the plan that takes an offer costs as much as the plan; None where there is no neighbour."""
-    table, cost = neighbours.choices.table, neighbours.model.program.c[neighbours.model.position]
+    table = neighbours.choices.table
     moves = neighbours.near((table["offer_id"] == offer_id).to_numpy())
     ways = [[move for move in moves if (move.removed is None) == alone] for alone in (True, False)]
     # where hours are on their own a quick count tells the best; where agreements tie them the duals say which to value
@@ -249,11 +270,28 @@ def _nearby(neighbours: Neighbours, offer_id: str, prices: np.ndarray) -> Entry 
         near = sorted((move for way in ways for move in way[:ALIKE]), key=lambda move: neighbours.roughly(move) / move.lots)[:STARTS]
     known = sorted((each for each in map(neighbours.value, near) if each is not None), key=lambda each: each.adds_usd / each.move.lots)
     if any(each.over and each.adds_usd < 0 for each in known):
-        return Entry(np.nan, np.nan, known[0].move.added, np.nan, exact=False)
+        return Entry(np.nan, np.nan, known[0].move.added, np.nan, np.nan)
     best = next((each for each in known if not each.over), None)
     if best is None:
         return None
     adds, at = best.adds_usd / best.move.lots, best.move.added
-    share = 1 - (adds / cost[at] if cost[at] > 0 else 0.0)
+    share = _pays_at(neighbours, best)
     # of a reservation only what it costs beyond its hours on demand is in that share
-    return Entry(adds, share, at, np.nan if table["role"].iloc[at] == "reserve" else prices[at] * share, exact=False)
+    return Entry(adds, share, at, np.nan if table["role"].iloc[at] == "reserve" else prices[at] * share, np.nan)
+
+
+def _pays_at(neighbours: Neighbours, near: Neighbour) -> float:
+    """Return the share of its price at which what a neighbour adds is paid for; what then counts less towards agreements is made up for."""
+    model, move = neighbours.model, near.move
+    column, unspent = model.position[move.added], model.program.c[model.unspent]
+    counted = move.lots * np.array([max(-float(row.a[column]), 0.0) for row in model.agreed])
+    enough = near.beyond[counted > 0] / counted[counted > 0]
+    less = np.unique(np.concatenate([[0.0, 1.0], enough[enough < 1]]))
+    over = np.maximum(np.outer(less, counted) - near.beyond, 0.0) @ unspent
+    adds = near.adds_usd - less * move.lots * model.program.c[column] + over
+    if adds[0] <= 0:
+        return 1.0 - min(adds[0], 0.0) / max(move.lots * model.program.c[column], 1e-9)
+    if not (adds <= 0).any():
+        return float("nan")
+    at = int(np.argmax(adds <= 0))
+    return 1 - float(np.interp(0.0, [adds[at], adds[at - 1]], [less[at], less[at - 1]]))

@@ -193,7 +193,8 @@ def _keep(
     if (expected_excess(whole, found.x, found.recourse) > 0).any():
         return None
     better = _better(model, whole, found, best, a)
-    if better is not best:
+    better = better[0], replace(better[1], warm=found.warm)
+    if better[1].x is not best[1].x:
         rows = np.zeros(len(model.program.b))
         rows[np.setdiff1d(np.arange(len(rows)), model.spend_rows)] = found.marginals.rows
         rows[model.spend_rows] = -found.marginals.expected[budgets:]
