@@ -5,6 +5,7 @@ import difflib
 import io
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,19 +136,18 @@ class _TableReader:
 
     def refuse(self, column: Column, text: pd.Series, bad: Any, rule: str | None = None, remedy: str = "") -> None:
         """Add a fault for every bad cell of a column."""
-        rows = text[bad]
         found = [
             Fault(
                 self.file, int(index) + 2, column.name, str(value), rule or f"must be {column.rule}", remedy or _remedy(column, str(value))
             )
-            for index, value in rows.items()
+            for index, value in (text[bad].items() if bad.any() else ())
         ]
         self.faults += _limited(found)
 
     def number(self, column: Column, text: pd.Series) -> pd.Series:
         value = pd.to_numeric(text.where(text != ""), errors="coerce").astype(float)
         # pandas rounds what has more digits than it multiplies exactly; a number that capplan wrote must come back as it was
-        long = value.notna() & (text.str.len() > EXACT_DIGITS)
+        long = value.notna() & (text.map(len, na_action="ignore") > EXACT_DIGITS)
         if long.any():
             value[long] = [float(cell) for cell in text[long]]
         huge = value.abs() >= BEYOND_MEANING
@@ -164,15 +164,17 @@ class _TableReader:
         return value
 
     def time(self, column: Column, text: pd.Series) -> pd.Series:
-        pattern = _INSTANT if column.instant else _DATE
-        filled = text != ""
-        shaped = text.str.match(pattern)
-        value = pd.to_datetime(text.where(filled & shaped), errors="coerce", utc=True, format="ISO8601").dt.tz_localize(None)
-        bad = filled & value.isna()
-        self.refuse(column, text, bad)
-        zoned = text.str.contains(_ZONE) & shaped & (text.str.len() > len("2027-01-01"))
-        if column.instant and zoned.any() and (filled & shaped & ~zoned).any():
-            naked = filled & shaped & ~zoned
+        # many rows are of one time: each is read once
+        codes, times = pd.factorize(text, use_na_sentinel=False)
+        once = pd.Series(times, dtype=object)
+        shaped = once.str.match(_INSTANT if column.instant else _DATE, na=False).astype(bool)
+        zones = once.str.contains(_ZONE, na=False).astype(bool) & shaped & (once.str.len() > len("2027-01-01"))
+        # apart, since pandas takes a time without a zone to be of the zone before it
+        read = partial(pd.to_datetime, errors="coerce", format="ISO8601")
+        found = read(once.where(shaped & ~zones)).fillna(read(once.where(zones), utc=True).dt.tz_localize(None))
+        self.refuse(column, text, ((once != "") & found.isna()).to_numpy()[codes])
+        if column.instant and zones.any() and (shaped & ~zones).any():
+            zoned, naked = zones.to_numpy()[codes], (shaped & ~zones).to_numpy()[codes]
             self.refuse(
                 column,
                 text,
@@ -180,7 +182,7 @@ class _TableReader:
                 f"{int(zoned.sum())} rows state a time zone and {int(naked.sum())} do not",
                 "Give every time its zone (2027-03-28T02:30:00+02:00), or write all of them in UTC.",
             )
-        return value.astype("datetime64[ns]")
+        return pd.Series(found.astype("datetime64[ns]").to_numpy()[codes], text.index)
 
     def column(self, column: Column, text: pd.Series) -> pd.Series:
         """Convert one column; empty cells take the default or stay empty."""
