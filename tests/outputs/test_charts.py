@@ -3,6 +3,7 @@
 import datetime as dt
 import itertools
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -399,3 +400,18 @@ def test_a_plan_without_any_capacity_has_no_moments():
     empty = at_moments(pd.DataFrame(columns=columns), ["source"])
     assert empty.columns.tolist() == ["quarter", "begin", "end", "source", "accelerators"]
     assert empty.empty
+
+
+def test_a_picture_is_the_same_whatever_copy_of_its_font_the_system_has(tmp_path):
+    (tmp_path / "fonts.conf").write_text(f"<fontconfig><dir>{tmp_path}</dir></fontconfig>")
+    code = (
+        "import hashlib, pandas as pd; from capplan.outputs.charts import Axis, bars;"
+        " picture = bars(pd.DataFrame({'label': ['a', 'b'], 'value': [1.0, 2.0]}), title='Two', axis=Axis('Cost', 'USD'));"
+        " print(hashlib.sha256(picture.png()).hexdigest())"
+    )
+    without = {name: value for name, value in os.environ.items() if name != "FONTCONFIG_FILE"}
+    drawn = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout
+        for env in (without, {**without, "FONTCONFIG_FILE": str(tmp_path / "fonts.conf")})
+    ]
+    assert drawn[0] == drawn[1]

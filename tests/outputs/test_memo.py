@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 
 from capplan.answers import headline
+from capplan.answers.finished_plan import told_once
+from capplan.dollars import Rate, in_force, rate_in_force
 from capplan.outputs.views.memo import left_undone, seen_too_short
 from capplan.questions.procurement.hindsight.verdicts import CLOSE, COLUMNS, SIGN, TOGETHER, WAIT
 
@@ -118,3 +120,22 @@ def test_each_purchase_carries_its_own_verdict_and_what_waiting_costs(plan):
     assert (said, together) == ([CLOSE, SIGN], SIGN)
     assert saved[0] == 1.5e6
     assert np.isnan(saved[1]), "a purchase that no plan can do without has no price of waiting"
+
+
+def test_a_table_of_a_plan_is_made_once_and_each_reader_has_a_copy():
+    made = []
+
+    @told_once
+    def table(plan, beside=None):
+        made.append((plan, beside, rate_in_force().name))
+        return pd.DataFrame({"amount": [1.0]})
+
+    one, other = object(), object()
+    table(one).loc[0, "amount"] = 5.0
+    assert table(one)["amount"].tolist() == [1.0]
+    with in_force(Rate("EUR", 1.2)):
+        table(other, one)
+    table(other, one)
+    table(other)
+    table(one)
+    assert made == [(one, None, "USD"), (other, one, "EUR"), (other, one, "USD"), (other, None, "USD"), (one, None, "USD")]
