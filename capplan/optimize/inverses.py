@@ -14,7 +14,7 @@ Array = np.ndarray
 #: Memory that the inverses of all problems may take, and the share of it that stays in use when it was more.
 ALL_BYTES, KEPT_SHARE = 2_000_000_000, 0.7
 FIRST_ROOM = 64
-#: Room grows by this share, and by no more memory at once; the system moves what is there without copying it.
+#: Room for inverses grows by this share, and by no more memory at once; the system moves what is there without copying it.
 GROWTH, GROWTH_BYTES = 0.5, 200_000_000
 #: Ticks with every use of a store, so that ages of inverses compare between stores.
 clock = itertools.count(1)
@@ -115,6 +115,6 @@ def let_go() -> None:
 
 
 def grown(array: Array, more: int | None = None) -> Array:
-    """Return the array with room for so many more, or for a share more; it is the same one."""
-    array.resize((len(array) + (int(GROWTH * len(array)) if more is None else more), *array.shape[1:]), refcheck=False)
+    """Return the array with room for so many more, or for twice as many; it is the same one."""
+    array.resize((len(array) + (len(array) if more is None else more), *array.shape[1:]), refcheck=False)
     return array

@@ -90,7 +90,7 @@ class SeparableRecourse:
         result = np.zeros((len(basis), self.rows))
         for k, (rows, _) in enumerate(self.parts):
             for s, own in self._with_state(basis[:, k]):
-                result[np.ix_(own, rows)] = self.of(s)[k].duals[basis[own, k] // self.states]
+                result[self._at(own, rows)] = self.of(s)[k].duals[basis[own, k] // self.states]
         return result
 
     def costs(self, rhs: Array, basis: Array) -> Array:
@@ -108,7 +108,7 @@ class SeparableRecourse:
         row, column, value = [np.zeros(0, dtype=int)], [np.zeros(0, dtype=int)], [np.zeros(0)]
         for k, (rows, columns) in enumerate(self.parts):
             for s, own in self._with_state(basis[:, k]):
-                amount = self.of(s)[k].decisions(rhs[np.ix_(own, rows)], basis[own, k] // self.states).tocoo()
+                amount = self.of(s)[k].decisions(rhs[self._at(own, rows)], basis[own, k] // self.states).tocoo()
                 row.append(own[amount.row])
                 column.append(columns[amount.col])
                 value.append(amount.data)
@@ -120,9 +120,13 @@ class SeparableRecourse:
         result = np.zeros((len(values), len(rhs)))
         for k, (rows, columns) in enumerate(self.parts):
             for s, own in self._with_state(basis[:, k]):
-                here = self.of(s)[k].totals(rhs[np.ix_(own, rows)], basis[own, k] // self.states, values[:, columns])
+                here = self.of(s)[k].totals(rhs[self._at(own, rows)], basis[own, k] // self.states, values[:, columns])
                 result[:, own] += here
         return result
+
+    def _at(self, points: Array, rows: Array) -> Array | tuple[Array, ...]:
+        """Return the place of points at the rows of a part, of which one part has all."""
+        return points if len(self.parts) == 1 else np.ix_(points, rows)
 
     def _by_state(self, technology: Array) -> list[tuple[int, Array]]:
         """Group points by the cost state of their technology."""
