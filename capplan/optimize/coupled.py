@@ -9,7 +9,7 @@ from scipy import sparse
 
 from capplan.errors import SolveError
 from capplan.optimize.evaluation import Cut, Evaluator
-from capplan.optimize.mixing import Levels, Rows, mix_levels
+from capplan.optimize.mixing import NO_SPARE, Levels, Mixed, Rows, mix_levels, spare_use
 from capplan.optimize.program import TwoStage, check_weights, cost_states, right_hand_sides, risk_weights
 from capplan.optimize.separable import SeparableRecourse
 
@@ -134,6 +134,8 @@ class CoupledEvaluator:
         )
         if (self.most <= 0).any():
             raise SolveError("an expected row counts use that costs nothing; prices prove nothing there, write the program out")
+        dear = np.where(self.wants, self.most, np.inf)
+        self.spare = spare_use(self.kind, self.ratio[self.coupled], dear, problem.probability)
         self.always = self._always()
         self.active: dict[int, dict[int, Level | None]] = {c: dict.fromkeys(numbers) for c, numbers in self.always.items()}
         self.free = self._free()
@@ -363,18 +365,25 @@ class CoupledEvaluator:
         cell = np.repeat(np.arange(len(self.coupled)), [len(levels[c]) for c in self.coupled])
         free = np.array([row.a[self.free] for row in self.problem.expected])
         shared = Rows(room, free, self.problem.c[self.free], self.highest)
-        mixed = mix_levels(Levels(cost, used, cell, fixed), shared, p, self.risk_weight, self.tail_share)
-        least = LEAST_SHARE if 1 - self.risk_weight < LEAST_SHARE else 0.0
-        weight = (1 - least) * mixed.scenario / mixed.scenario.sum() + least * p
+        plain, measure = Levels(cost, used, cell, fixed, NO_SPARE), (p, self.risk_weight, self.tail_share)
+        mixed = mix_levels(plain, shared, *measure)
+        price = self._price(mixed)
+        if self._excess(price) > 1:  # use is worth more than it costs on some path: prices that know it could be had for its own sake
+            price = self._price(mix_levels(plain._replace(spare=self.spare), shared, *measure))
         total = fixed + (mixed.shares * cost).sum(axis=0)
         shares = [mixed.shares[cell == i] for i in range(len(self.coupled))]
-        return _Mix(shares, total, float(mixed.over.sum()), mixed.free, self._capped(Price(mixed.row, weight)))
+        # less of a price holds as well
+        return _Mix(shares, total, float(mixed.over.sum()), mixed.free, price._replace(row=price.row / self._excess(price)))
 
-    def _capped(self, price: Price) -> Price:
-        """Return prices of the rows that are low enough in every scenario for use that is wanted; less of a price holds as well."""
+    def _price(self, mixed: Mixed) -> Price:
+        """Return the prices of a mixture, no scenario's quite zero."""
+        least = LEAST_SHARE if 1 - self.risk_weight < LEAST_SHARE else 0.0
+        return Price(mixed.row, (1 - least) * mixed.scenario / mixed.scenario.sum() + least * self.problem.probability)
+
+    def _excess(self, price: Price) -> float:
+        """Return how many times too high prices of wanted use are in some scenario, at least once."""
         wanted = [self._wanted(c, price)[self.wants].max(axis=1, initial=0.0) for c in self.coupled if self.wants.any()]
-        excess = max([1.0, *(np.array(wanted) / self.most[self.wants]).ravel().tolist()])
-        return price._replace(row=price.row / excess)
+        return float(max([1.0, *(np.array(wanted) / self.most[self.wants]).ravel().tolist()]))
 
 
 def priced_rows(problem: TwoStage, price: Array) -> tuple[Array, float]:

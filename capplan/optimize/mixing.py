@@ -22,13 +22,21 @@ class Mixed(NamedTuple):
     scenario: Array  #: (S,): Price of each scenario's cost.
 
 
+class Spare(NamedTuple):
+    """Use that nobody needs, which a row may want all the same."""
+
+    cost: Array  #: (R,): What a unit costs.
+    used: Array  #: (R, K, S): What it adds to each row, with the scenario's probability.
+
+
 class Levels(NamedTuple):
-    """The levels of all cells."""
+    """The levels of all cells, and use besides."""
 
     cost: Array  #: (levels, S): C, cost of each by scenario.
     used: Array  #: (levels, K, S): U, what each adds to each row, with the scenario's probability.
     cell: Array  #: ((levels,) int): Cell of each, in order.
     fixed: Array  #: (S,): f, cost outside the cells.
+    spare: Spare  #: None of it where a mixture is to be dispatched.
 
 
 class Rows(NamedTuple):
@@ -40,6 +48,9 @@ class Rows(NamedTuple):
     highest: float  #: h, price of a unit over a row.
 
 
+NO_SPARE = Spare(np.zeros(0), np.zeros((0, 0, 0)))
+
+
 def mix_levels(levels: Levels, shared: Rows, probability: Array, risk_weight: float, tail_share: float) -> Mixed:
     r"""Mix the levels of each cell, scenario by scenario, at least cost within the rows.
 
@@ -49,7 +60,7 @@ def mix_levels(levels: Levels, shared: Rows, probability: Array, risk_weight: fl
     Args:
         probability, risk_weight, tail_share: The measure rho, see `two_stage.solve_two_stage`.
     """
-    cost, used, cell, fixed = levels
+    cost, used, cell, fixed, (spare_cost, spare_used) = levels
     room, free, free_cost, highest = shared
     rows, scenarios = len(room), len(probability)
     count, cells, unit = (
@@ -65,7 +76,12 @@ def mix_levels(levels: Levels, shared: Rows, probability: Array, risk_weight: fl
     )
     tail = sparse.csr_matrix((-cost.ravel() / unit, (scenario, column)), shape=(scenarios, shares))
     use = sparse.csr_matrix((used / unit).transpose(1, 0, 2).reshape(rows, shares))
-    # columns: shares by level and scenario, excess of scenario costs over eta, eta, first-stage columns, excess over the rows
+    spares, of = len(spare_cost) * scenarios, np.tile(np.arange(scenarios), len(spare_cost))
+    spare = np.repeat(spare_cost, scenarios)
+    wide = sparse.csr_matrix((one.shape[0], spares)), sparse.csr_matrix((-spare, (of, np.arange(spares))), shape=(scenarios, spares))
+    besides = sparse.csr_matrix(spare_used.transpose(1, 0, 2).reshape(rows, spares) if spares else (rows, 0))
+    one, tail, use = (sparse.hstack(pair, format="csr") for pair in ((one, wide[0]), (tail, wide[1]), (use, besides)))
+    # columns: shares by level and scenario, spare use, excess of scenario costs over eta, eta, first-stage columns, excess over the rows
     A = sparse.bmat(
         [
             [one, None, None, None, None],
@@ -74,17 +90,34 @@ def mix_levels(levels: Levels, shared: Rows, probability: Array, risk_weight: fl
         ],
         format="csr",
     )
-    mean = (1 - risk_weight) * (probability * cost).ravel() / unit
+    mean = (1 - risk_weight) * np.concatenate([(probability * cost).ravel() / unit, probability[of] * spare])
     c = np.concatenate([mean, risk_weight / tail_share * probability, [risk_weight], free_cost, np.full(rows, highest)])
     lower, upper = np.zeros(len(c)), np.full(len(c), np.inf)
     upper[:shares] = 1.0
     # Eta is the cost of some scenario.
     ends = [fixed + sum((pick(cost[cell == i], axis=0) for i in range(cells)), np.zeros(scenarios)) for pick in (np.min, np.max)]
-    lower[shares + scenarios], upper[shares + scenarios] = ends[0].min() / unit - 1.0, ends[1].max() / unit + 1.0
+    eta = shares + spares + scenarios
+    lower[eta], upper[eta] = ends[0].min() / unit - 1.0, np.inf if spares else ends[1].max() / unit + 1.0
     b = np.concatenate([np.ones(one.shape[0]), fixed / unit, room / unit])
     sense = np.concatenate([np.full(one.shape[0], "="), np.full(scenarios, ">"), np.full(rows, "<")])
     solved = solve_arrays(Arrays(c, A, b, sense, lower, upper, np.zeros(len(c), dtype=bool)))
     assert solved.duals is not None
     priced = (1 - risk_weight) * probability + np.maximum(solved.duals[one.shape[0] : one.shape[0] + scenarios], 0.0)
-    chosen, over = np.split(solved.x[shares + scenarios + 1 :] * unit, [len(free_cost)])
+    chosen, over = np.split(solved.x[eta + 1 :] * unit, [len(free_cost)])
     return Mixed(solved.x[:shares].reshape(count, scenarios), over, chosen, np.maximum(-solved.duals[len(b) - rows :], 0.0), priced)
+
+
+def spare_use(kind: Array, ratio: Array, most: Array, probability: Array) -> Spare:
+    """Return the use that rows may want beyond need, once for each way in which cells count it.
+
+    Args:
+        kind (K,): Kind of use of each row.
+        ratio (cells, K): What a unit of a cell's use adds to each row.
+        most (kinds,): What a unit of use costs at least; infinite for kinds that no row wants.
+        probability (S,): Of each scenario.
+    """
+    wanted = np.flatnonzero(np.isfinite(most)).tolist()
+    ways = [(number, tuple(np.where(kind == number, own, 0.0))) for number in wanted for own in ratio]
+    kept = [way for way in dict.fromkeys(ways) if any(way[1])]
+    used = [-np.outer(way[1], probability) for way in kept]
+    return Spare(most[[way[0] for way in kept]], np.array(used).reshape(-1, len(kind), len(probability)))

@@ -352,6 +352,18 @@ def test_a_large_plan_is_proven_within_its_gap_where_budgets_bind_beside_an_agre
     assert found.gap_share <= 2.5e-3
 
 
+def test_the_bound_of_a_large_plan_is_close_where_use_beyond_need_would_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bad cases weigh so much that rent nobody needs would pay in good ones, since it counts towards the agreement."""
+    asked = compared(17)
+    asked = replace(asked, assumptions=asked.assumptions.model_copy(update={"gap_share": 2.5e-3}))
+    right = Checker(asked).solve()
+    monkeypatch.setattr(budget_proof, "EXACT_COLUMNS", 0)
+    monkeypatch.setattr(two_stage, "EXTENSIVE_COLUMNS", 0)
+    found = decide(asked).solution
+    assert right * (1 - 2.5e-3) <= found.lower <= right * (1 + 1e-6)
+    assert found.upper >= right * (1 - 1e-6)
+
+
 def _average(asked: Problem) -> Problem:
     """Return the problem of the average of all paths."""
     work = asked.demand
