@@ -8,10 +8,22 @@ import pandas as pd
 
 from capplan.answers.plan import problem_of, purchases_of
 from capplan.book.book import Book
-from capplan.book.scenario import ProcurementAssumptions, Scenario
+from capplan.book.scenario import DemandAssumptions, ProcurementAssumptions, Scenario
 from capplan.errors import CapplanError
+from capplan.optimize.program import fingerprint
 from capplan.optimize.two_stage import Warm
-from capplan.questions.procurement import OF_PROOF, Kept, Signed, Stated, decide, keep_decision, signed_now, state_problem, tell_kept
+from capplan.questions.procurement import (
+    OF_PROOF,
+    Kept,
+    Problem,
+    Signed,
+    Stated,
+    decide,
+    keep_decision,
+    signed_now,
+    state_problem,
+    tell_kept,
+)
 
 #: A decision holds while keeping it costs no more than this share above the best.
 FLIP_SHARE = 0.01
@@ -115,6 +127,8 @@ class Asking:
     #: stated, left: What was stated, and what was left, by the assumption that is moved and its value; None is today.
     stated: dict[tuple[str, float] | None, Stated] = field(default_factory=dict)
     left: dict[tuple[str, float] | None, Warm] = field(default_factory=dict)
+    problems: dict[str, Problem] = field(default_factory=dict)  #: What is to be bought, by the digest of what is assumed of demand.
+    known: Kept | None = None  #: What keeping the decision costs today, and wherever nothing that is moved counts.
 
     def today(self) -> Kept | None:
         """Return what keeping the decision costs today, as few paths judge it; None without a plan."""
@@ -140,6 +154,13 @@ class Asking:
 
         return self._asked((moved, value), found)
 
+    def problem(self, scenario: Scenario) -> Problem:
+        """Return what is to be bought; what demand there is, and what is booked beside it, is stated once for all supply and all prices."""
+        work = scenario.section(DemandAssumptions).digest()
+        if work not in self.problems:
+            self.problems[work] = problem_of(self.book, scenario)
+        return self.problems[work].replaced(assumptions=scenario.section(ProcurementAssumptions))
+
     def _asked(self, place: tuple[str, float] | None, question: Callable[[Stated, Warm | None], Kept]) -> Kept | None:
         """Return the answer to a question where an assumption is moved; None without a plan."""
         moved, gap = {} if place is None else dict([place]), max(self.scenario.gap_share, FLIP_GAP_SHARE)
@@ -148,14 +169,17 @@ class Asking:
             # assumptions of the proof alone state today's program
             at = None if OF_PROOF.issuperset(moved) else place
             if at not in self.stated:
-                self.stated[at] = state_problem(problem_of(self.book, quick))
-            known = self.stated[at]
+                self.stated[at] = state_problem(self.problem(quick))
+            known, today = self.stated[at], self.stated.get(None)
+            if at and today and self.known and fingerprint(known.model.program) == fingerprint(today.model.program):
+                return self.known
             stated = replace(known, problem=known.problem.replaced(assumptions=quick.section(ProcurementAssumptions)))
             kept = question(stated, self._near(place))
         except CapplanError:
             return None
         if kept.warm is not None:
             self.left[place] = kept.warm
+        self.known = kept if place is None else self.known
         return kept
 
     def _near(self, place: tuple[str, float] | None) -> Warm | None:

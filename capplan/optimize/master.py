@@ -48,6 +48,13 @@ class _Rows:
         self.value.append(entries[kept])
         self.starts.append(self.starts[-1] + len(kept))
 
+    def extend(self, low: Array, counts: Array, columns: Array, entries: Array) -> None:
+        """Add rows at once: what each is at least, how many entries it has, and the entries of all, without zeros, one after another."""
+        self.low += low.tolist()
+        self.starts += (self.starts[-1] + np.cumsum(counts)).tolist()
+        self.index.append(columns)
+        self.value.append(entries)
+
     def hand_over(self, highs: Any) -> None:
         """Add the rows to the solver."""
         if self.low:
@@ -87,8 +94,11 @@ class Master:
         self.linked_technology, self.linked_row = self.linked // m, self.linked % m
         self.own = [np.flatnonzero(self.linked_technology == t) for t in range(len(problem.T))]
         linked_group = self.linked_technology * parts + row_part[self.linked_row]
-        self.grouped = [np.flatnonzero(linked_group == g) for g in range(groups)]
-        self.parts = parts
+        self.groups = groups
+        # links group by group, and the group of each entry of the groups' rows: their links, then their values
+        self.by_group = np.argsort(linked_group, kind="stable")
+        self.group_of = np.sort(np.concatenate([linked_group, np.arange(groups)]))
+        self.is_value = np.append(self.group_of[1:] != self.group_of[:-1], True)
         self.seen: set[bytes] = set()
         self.priced: list[int] = []
         self.mixed = False
@@ -158,7 +168,7 @@ class Master:
 
     def add_price(self, a: Array, limit: float) -> None:
         """Make room for cuts at one set of prices of the expected rows: value >= sum of its parts by group + a x - limit."""
-        groups, values = len(self.grouped), self.tail_value - self.first_value
+        groups, values = self.groups, self.tail_value - self.first_value
         self.priced.append(self.highs.getNumCol())
         self.highs.addVars(groups, np.full(groups, -np.inf), np.full(groups, np.inf))
         rows = _Rows()
@@ -177,13 +187,21 @@ class Master:
 
     def _by_group(self, rows: _Rows, cut: Cut, first: int) -> None:
         """Append value >= constant - slope z for each technology and part; `first` is the column of the first value."""
-        constant = cut.constant.ravel() / self.unit
-        for group, own in enumerate(self.grouped):
-            slope = cut.slope[group // self.parts, self.linked_row[own]] / self.unit
-            key = np.concatenate([[first + group, constant[group]], slope]).tobytes()
-            if key not in self.seen:
-                self.seen.add(key)
-                rows.append(constant[group], np.append(len(self.problem.c) + own, first + group), np.append(slope, 1.0))
+        constant, own = cut.constant.ravel() / self.unit, self.by_group
+        columns, entries = first + self.group_of, np.ones(len(self.group_of))
+        columns[~self.is_value] = len(self.problem.c) + own
+        entries[~self.is_value] = cut.slope[self.linked_technology[own], self.linked_row[own]] / self.unit
+        ends = np.flatnonzero(self.is_value) + 1
+        text, size = entries.tobytes(), entries.itemsize
+        keys = [
+            head + text[begin * size : end * size]
+            for head, begin, end in zip(_heads(first, constant), [0, *ends[:-1].tolist()], ends.tolist(), strict=True)
+        ]
+        new = np.array([key not in self.seen for key in keys])
+        self.seen.update(keys)
+        kept = new[self.group_of] & (entries != 0)
+        counts = np.bincount(self.group_of[kept], minlength=self.groups)[new]
+        rows.extend(constant[new], counts, columns[kept], entries[kept])
 
     def add_rays(self, rays: Array) -> None:
         """Add feasibility cuts: ray (h - T x) <= 0."""
@@ -278,3 +296,9 @@ class Master:
         if enough:
             self.reached = event.data_out.mip_dual_bound
         event.interrupt(enough)
+
+
+def _heads(first: int, constant: Array) -> list[bytes]:
+    """Return what tells the rows of groups apart beside their entries: the column of the value, and the constant."""
+    text = np.column_stack([first + np.arange(len(constant)), constant]).tobytes()
+    return [text[at : at + 16] for at in range(0, len(text), 16)]

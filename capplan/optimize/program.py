@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from capplan.errors import SolveError
+from capplan.optimize.fingerprint import digest
 
 Array = np.ndarray
 PROBABILITY_TOLERANCE = 1e-6
@@ -198,6 +199,13 @@ def least_use(problem: TwoStage, row: ExpectedRow) -> TwoStage:
 def slack_columns(problem: TwoStage, entries: Array) -> Array:
     """Return the columns by which a row "<" with these first-stage entries may be exceeded at a price."""
     return np.flatnonzero((entries < 0) & ~problem.integer & np.isinf(problem.upper))
+
+
+def fingerprint(problem: TwoStage) -> str:
+    """Return a fingerprint of all that a program's optimum rests on."""
+    parts = [np.asarray(getattr(problem, each.name)) for each in fields(problem) if each.name not in ("A", "W", "T", "expected")]
+    rows = [np.asarray(getattr(row, each.name)) for row in problem.expected for each in fields(row)]
+    return digest(problem.A, problem.W, *problem.T, *(part if part.dtype != object else str(part) for part in (*parts, *rows)))
 
 
 def check_weights(problem: TwoStage) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from capplan.answers.flips import FLIP_SHARE, PROBES, Asking, Search, find_flips
-from capplan.answers.plan import keep_in, purchases_of
+from capplan.answers.plan import keep_in, problem_of, purchases_of
 from capplan.book.book import load_book
 from capplan.book.scenario import Scenario
 from capplan.questions.procurement import Kept, signed_now
@@ -43,6 +44,28 @@ def test_a_value_at_the_edge_is_judged_to_ever_finer_gaps(make_book, monkeypatch
     assert asked[2:] == [0.0025, 0.0005, 0.0001]
     assert ask("demand_factor", 1.6, 0.02, (0.0005, 0.0001)).regret_share == 0.0107
     assert asked[5:] == [0.0025]
+
+
+def test_what_moves_supply_or_prices_alone_is_stated_as_if_anew(make_book):
+    book = small_book(make_book)
+    ask = Asking(book, book.scenario, {})
+    for probe in PROBES:
+        for value in probe.ends(book.scenario):
+            moved = book.scenario.replaced(**{probe.field: value})
+            found, anew = ask.problem(moved), problem_of(book, moved)
+            for name in vars(anew).keys() - {"laid_out"}:
+                here, there = getattr(found, name), getattr(anew, name)
+                assert here.equals(there) if isinstance(there, pd.DataFrame) else here == there, (probe.field, name)
+    assert len(ask.problems) == 3  # demand as it is, less of it, more of it
+
+
+def test_where_nothing_that_counts_is_moved_the_answer_is_that_of_today(make_book, monkeypatch):
+    book = small_book(make_book)
+    ask = Asking(book, book.scenario, signed_now(purchases_of(book, book.scenario).purchases))
+    today = ask.today()
+    monkeypatch.setattr("capplan.answers.flips.tell_kept", lambda *_: Kept(0.5, None))
+    assert ask("specialist_price_change_share_per_year", -0.5, 0.01) is today  # all offers are of another kind of provider
+    assert ask("on_demand_accelerators", 3.0, 0.01).regret_share == 0.5
 
 
 @pytest.mark.slow

@@ -105,23 +105,30 @@ def _weighed(stated: Stated, held: Model, seen: Solution, allowed: float, gaps: 
     Raises:
         InfeasibleError: If it cannot be kept.
     """
-    times, a, least = 1 + allowed, stated.assumptions, seen.lower
+    times, a, least, share = 1 + allowed, stated.assumptions, seen.lower, 0.0
     kept = best_plan(_ending(held, times * least, times * least), a, seen.warm, None, exact=False, seen=seen)[1]
+    best, warm = replace(seen, upper=inf, told=True), kept.warm
     for gap in gaps:
-        if kept.upper <= times * least:
-            return Kept(0.0, None, kept.warm)
         a = _to_gap(a, gap)
-        best = _judged(stated.model, a, kept.warm, seen, kept.lower / times, inf)
-        least, warm = max(least, best.lower), best.warm
-        if kept.lower <= times * best.upper:
-            closer = _judged(held, a, warm, seen, times * least, times * best.upper)
-            kept = replace(closer, lower=max(kept.lower, closer.lower), upper=min(kept.upper, closer.upper))
+        # where keeping looks too dear, what it costs at least is in question, and else what the best costs at least
+        for keeps in (True, False) if kept.upper > times * best.upper else (False, True):
+            if kept.upper <= times * least:
+                return Kept(0.0, None, warm)
+            if kept.lower > times * best.upper:
+                break
+            if keeps:
+                closer = _judged(held, a, warm, seen, times * least, times * best.upper)
+                kept = replace(closer, lower=max(kept.lower, closer.lower), upper=min(kept.upper, closer.upper))
+            else:
+                closer = _judged(stated.model, a, warm, seen, kept.lower / times, inf)
+                least, best = max(least, closer.lower), closer if closer.upper <= best.upper else best
+            warm = closer.warm
         told = kept.lower > times * best.upper
         share = _share(kept.lower, seen.lower) if told else _share(kept.upper, best.upper)
         if told or (kept.upper > times * least and abs(share - allowed) > gap):
             break
     if kept.upper <= times * least:
-        return Kept(0.0, None, kept.warm)
+        return Kept(0.0, None, warm)
     signs = signed_now(purchase_table(stated.choices, stated.model.lots(best.x).round())) if not best.told else None
     return Kept(share, signs, warm)
 

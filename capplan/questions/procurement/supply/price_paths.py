@@ -42,17 +42,22 @@ def price_factors(about: pd.DataFrame, moves: PriceMoves, when: pd.DatetimeIndex
     years = np.maximum((when - pd.Timestamp(a.as_of)) / pd.Timedelta(days=DAYS_PER_YEAR), 0.0)
     paths = moves.paths
     rows = [] if paths is None or paths.empty else records(completed(paths, "price_paths"))
-    found = np.ones((len(about), len(when)))
-    for i, offer in enumerate(records(about)):
+    kinds: dict[tuple[str, str, str], np.ndarray] = {}
+    for kind in zip(about["provider"], about["accelerator"], about["term"], strict=True):
+        if kind in kinds:
+            continue
+        kinds[kind] = found = np.ones(len(when))
+        offer = dict(zip(("provider", "accelerator", "term"), kind, strict=True))
         mine = [row for row in rows if fits(row, offer)]
         for row in mine:
             step = 0.0 if pd.isna(row["step_date"]) else row["step_share"] * (when >= row["step_date"])
-            found[i] *= 1 + row["probability"] * ((1 + row["change_share_per_year"]) ** years * (1 + step) - 1)
+            found *= 1 + row["probability"] * ((1 + row["change_share_per_year"]) ** years * (1 + step) - 1)
         if not mine and offer["term"] not in (*USAGE_TERMS, "owned"):
-            found[i] *= (1 + _usual_change(offer["provider"], a)) ** years
+            found *= (1 + _usual_change(offer["provider"], a)) ** years
         if moves.arrivals:
-            found[i] *= expected_price(moves.arrivals, str(offer["accelerator"]), when)
-    return found
+            found *= expected_price(moves.arrivals, str(offer["accelerator"]), when)
+    each = [kinds[kind] for kind in zip(about["provider"], about["accelerator"], about["term"], strict=True)]
+    return np.array(each).reshape(len(about), len(when))
 
 
 def worth_factors(about: pd.DataFrame, moves: PriceMoves, when: pd.DatetimeIndex, a: ProcurementAssumptions) -> np.ndarray:

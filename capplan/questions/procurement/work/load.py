@@ -195,8 +195,10 @@ def _rates(rows: pd.DataFrame, known: pd.DataFrame, speeds: pd.DataFrame, pools:
     Raises:
         CapplanError: If nothing may serve a row.
     """
-    rate = speeds.set_index(["class", "accelerator"])["work_per_accelerator_hour"].astype(float)
-    found = np.zeros((len(rows), len(pools)))
+    rate = dict(
+        zip(zip(speeds["class"], speeds["accelerator"], strict=True), speeds["work_per_accelerator_hour"].astype(float), strict=True)
+    )
+    found, offered_there = np.zeros((len(rows), len(pools))), pools["accelerator"].tolist()
     for d, row in enumerate(records(rows)):
         runs = speeds.loc[speeds["class"] == row["class"], "accelerator"]
         if not pools["accelerator"].isin(runs).any():
@@ -210,8 +212,7 @@ def _rates(rows: pd.DataFrame, known: pd.DataFrame, speeds: pd.DataFrame, pools:
         reachable = reaches(where, pools)
         if known.at[row["class"], "stage_kind"] != "batch":
             reachable &= ~pools["movable_only"].to_numpy(bool)
-        keys = pd.MultiIndex.from_arrays([[row["class"]] * len(pools), pools["accelerator"]])
-        found[d] = np.where(reachable, rate.reindex(keys).fillna(0.0).to_numpy(), 0.0)
+        found[d] = np.where(reachable, [rate.get((row["class"], accelerator), 0.0) for accelerator in offered_there], 0.0)
         if not found[d].any():
             offered = ", ".join(sorted(set(pools.loc[pools["accelerator"].isin(runs), "place"]))) or "no place"
             raise CapplanError(

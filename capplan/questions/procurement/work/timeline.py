@@ -1,6 +1,7 @@
 """The quarters a plan looks at: planned ones, and those in which its contracts live on."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -26,23 +27,23 @@ class Timeline:
         """The planned quarters."""
         return self.quarters[: self.planned]
 
-    @property
+    @cached_property
     def starts(self) -> pd.DatetimeIndex:
         """First instant of each quarter."""
         return pd.DatetimeIndex([quarter_start(quarter) for quarter in self.quarters])
 
-    @property
+    @cached_property
     def months(self) -> pd.DatetimeIndex:
         """First instant of each month, and of the one after the last quarter, (3 Q + 1,)."""
         return pd.date_range(self.starts[0], periods=3 * len(self.quarters) + 1, freq="MS")
 
-    @property
+    @cached_property
     def days(self) -> np.ndarray:
         """Days of each quarter, (Q,)."""
         edges = pd.DatetimeIndex([*self.starts, quarter_end(self.quarters[-1])])
         return np.asarray((edges[1:] - edges[:-1]).days, dtype=float)
 
-    @property
+    @cached_property
     def middles(self) -> pd.DatetimeIndex:
         """Middle of each quarter."""
         return self.starts + (pd.DatetimeIndex([quarter_end(quarter) for quarter in self.quarters]) - self.starts) / 2
@@ -78,8 +79,16 @@ class Timeline:
 
     def paid_share(self, months_later: int) -> np.ndarray:
         """Share of what is used evenly over each quarter (rows) that is paid in each quarter (columns), (Q, Q), see `paid`."""
-        whole = pd.Series(self.starts[[0]].repeat(len(self.quarters)))
-        return self.paid(np.eye(len(self.quarters)), whole, whole + (quarter_end(self.quarters[-1]) - self.starts[0]), months_later)
+        if months_later not in self._paid_shares:
+            whole = pd.Series(self.starts[[0]].repeat(len(self.quarters)))
+            over = whole + (quarter_end(self.quarters[-1]) - self.starts[0])
+            self._paid_shares[months_later] = self.paid(np.eye(len(self.quarters)), whole, over, months_later)
+        return self._paid_shares[months_later]
+
+    @cached_property
+    def _paid_shares(self) -> dict[int, np.ndarray]:
+        """What `paid_share` has returned."""
+        return {}
 
 
 def _overlap_share(start: pd.Series, end: pd.Series, firsts: pd.DatetimeIndex, over: pd.Timestamp) -> np.ndarray:
