@@ -123,9 +123,11 @@ class LShaped:
             cost = self.evaluator.evaluate(self.x).cost_by_scenario
             if np.isfinite(cost).all():
                 self.evaluator.reference = risk_weights(cost, self.problem.probability, 1.0, self.tail_share)
+        if np.isfinite(self.problem.enough):
+            self._offer_simple(np.round(self.x))
         relaxed = self.x
         while True:
-            relaxed = self._relaxed(relaxed)
+            relaxed = relaxed if self._proven() else self._relaxed(relaxed)
             found = best_use(self.evaluator, self.coupled, relaxed)
             # Where parts of lots break expected rows, whole lots would too: no time is spent on whole lots without these rows.
             if not found.broken.any():
@@ -274,8 +276,8 @@ class LShaped:
         """Solve with integers: near the relaxed point first, then everywhere, until the bounds meet."""
         problem = self.problem
         guess = np.clip(np.where(problem.integer, np.round(relaxed), relaxed), problem.lower, problem.upper)
-        if np.isfinite(problem.enough):
-            self._offer_simple(np.round(self.x))
+        if self._proven():
+            return
         self._offer_point(guess)
         if not self._proven() and time_is_up():
             self._offer_simple(np.round(relaxed), np.floor(relaxed + 1e-6), np.zeros(len(relaxed)))
