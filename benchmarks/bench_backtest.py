@@ -227,7 +227,7 @@ def rolling(case: Case, risk_weight: float, moves: Callable[[Case, pd.Timestamp]
             commitments=commitments if len(commitments) else None,
             price_paths=moves(case, day),
         )
-        bought = decide(problem, proof=None).purchases
+        bought = decide(problem, proof=False).purchases
         for row in bought[bought["firm"] & (bought["kind"] == "offer")].to_dict("records"):
             assert quarter_of(row["starts"]) == quarter
             signed[row["term"], q] = signed.get((row["term"], q), 0.0) + float(row["machines"])

@@ -149,7 +149,7 @@ class Asking:
         """Return the best plan at a value at which the decision cannot be kept; None without a plan."""
 
         def found(stated: Stated, warm: Warm | None) -> Kept:
-            best = decide(stated.problem, warm=warm, proof=None, stated=stated)
+            best = decide(stated.problem, warm=warm, proof=False, stated=stated)
             return Kept(inf, signed_now(best.purchases), best.solution.warm)
 
         return self._asked((moved, value), found)

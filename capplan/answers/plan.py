@@ -238,7 +238,7 @@ def _fresh(book: Book, scenario: Scenario) -> pd.DataFrame | None:
 
 def cost_of(book: Book, scenario: Scenario, warm: Warm | None = None) -> tuple[float, Warm | None]:
     """Decide only: what the best plan costs, risk-weighted and within the gap, and what the decision leaves for the next one like it."""
-    found = decide(problem_of(book, scenario), warm=warm, proof=None)
+    found = decide(problem_of(book, scenario), warm=warm, proof=False)
     return found.solution.upper, found.solution.warm
 
 
@@ -254,7 +254,7 @@ def first_answer_of(book: Book, scenario: Scenario) -> FirstAnswer | None:
     if _is_decided(book, scenario):
         return None
     quick = scenario.replaced(gap_share=max(scenario.gap_share, FIRST_GAP))
-    found = decide(problem_of(book, quick), warm=_left.get(book.origin), proof=None)
+    found = decide(problem_of(book, quick), warm=_left.get(book.origin), proof=False)
     _leave(book, found)
     return first_answer(found, alike=True)
 

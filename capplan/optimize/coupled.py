@@ -10,7 +10,7 @@ from scipy import sparse
 from capplan.errors import SolveError
 from capplan.optimize.evaluation import Cut, Evaluator
 from capplan.optimize.mixing import NO_SPARE, Levels, Mixed, Rows, mix_levels, spare_use
-from capplan.optimize.program import TwoStage, check_weights, cost_states, right_hand_sides, risk_weights
+from capplan.optimize.program import ExpectedRow, TwoStage, check_weights, cost_states, right_hand_sides, risk_weights
 from capplan.optimize.separable import SeparableRecourse
 
 Array = np.ndarray
@@ -101,7 +101,8 @@ class CoupledEvaluator:
     def __init__(self, base: Evaluator, risk_weight: float, tail_share: float, gap_share: float, rows: Array | None = None) -> None:
         every = base.problem.expected
         self.rows = np.ones(len(every), dtype=bool) if rows is None else rows
-        self.base, self.problem = base, replace(base.problem, expected=tuple(every[k] for k in np.flatnonzero(self.rows).tolist()))
+        self.base = base
+        self.problem = replace(base.problem, expected=tuple(_by_unit(every[k]) for k in np.flatnonzero(self.rows).tolist()))
         self.risk_weight, self.tail_share, self.gap_share = risk_weight, tail_share, gap_share
         problem = self.problem
         counted = np.array([row.weight * row.points for row in problem.expected])
@@ -384,6 +385,12 @@ class CoupledEvaluator:
         """Return how many times too high prices of wanted use are in some scenario, at least once."""
         wanted = [self._wanted(c, price)[self.wants].max(axis=1, initial=0.0) for c in self.coupled if self.wants.any()]
         return float(max([1.0, *(np.array(wanted) / self.most[self.wants]).ravel().tolist()]))
+
+
+def _by_unit(row: ExpectedRow) -> ExpectedRow:
+    """Return a row whose largest use is one, so that rows that count the same at other rates are of one kind."""
+    largest = float(np.abs(row.g).max(initial=0.0))
+    return replace(row, g=np.round(np.asarray(row.g, dtype=float) / largest, DIGITS), weight=row.weight * largest) if largest else row
 
 
 def priced_rows(problem: TwoStage, price: Array) -> tuple[Array, float]:

@@ -18,6 +18,9 @@ from capplan.optimize.solver import InfeasibleError, UnboundedError
 
 Array = np.ndarray
 RELAXED_ITERATIONS = 400
+#: Where expected rows are kept, so many whole proposals that leave more than this share of what the bounds are apart end the search.
+IDLE_VISITS = 5
+IDLE_SHARE = 0.95
 #: Rounds of a search with integers and cuts at what it proposes.
 WHOLE_ITERATIONS = 60
 #: Nodes of the first such search, and of the last.
@@ -256,6 +259,7 @@ class LShaped:
         # A start that breaks first-stage rows is no point to stay near, and its cost bounds nothing.
         x, seen = self._visit(evaluator, x)
         best, value = x, self._raised_value(problem, x, seen) if keeps_rows(self.problem, x) else np.inf
+        last = np.full(len(x), np.nan)
         for _ in range(RELAXED_ITERATIONS):
             proposal = self.master.relax()
             if problem is self.problem:
@@ -270,6 +274,9 @@ class LShaped:
             found = self._raised_value(problem, inside, seen)
             if found < value:
                 best, value = inside, found
+            elif np.array_equal(proposal.x, last):
+                break  # the cut at this point was there already: under expected rows a cut may lie below what the point costs
+            last = proposal.x
         return best
 
     def _search(self, relaxed: Array) -> None:
@@ -329,8 +336,10 @@ class LShaped:
         or after some nodes for closer cuts. Its precision, or its nodes, rise only where they, and not the cuts, hold back the bounds.
         """
         precision, nodes, seen = PRECISION_SHARE * self.gap_share, FIRST_NODES, set()
+        apart: list[float] = []
         for _ in range(WHOLE_ITERATIONS):
-            if self._proven() or time_is_up():
+            apart.append(self.upper - self.lower)
+            if self._proven() or time_is_up() or self._idle(apart):
                 return
             self.open_share = _open_share(self.upper, self.lower)
             known = np.isfinite(self.upper)
@@ -373,6 +382,10 @@ class LShaped:
         if keeps_rows(self.problem, x):
             self._offer(x, value, found.cost_by_scenario)
         return value
+
+    def _idle(self, apart: list[float]) -> bool:
+        """Tell whether cuts under expected rows bring the bounds together no longer: they may lie below what their point costs."""
+        return self.coupled is not None and len(apart) > IDLE_VISITS and apart[-1] >= IDLE_SHARE * apart[-1 - IDLE_VISITS]
 
     def _proven(self) -> bool:
         """Tell whether the bounds are as near as wanted, or on which side of what is enough the cost is."""

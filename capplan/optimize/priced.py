@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from capplan.optimize.program import TwoStage, check_weights, cost_states, risk_weights
+from capplan.optimize.program import TwoStage, check_weights, cost_states
 
 Array = np.ndarray
-#: Scenario weights keep at least this share of the mean's, so that none is priced without end.
-LEAST_SHARE = 0.01
 DIGITS = 9
 
 
@@ -22,7 +20,7 @@ def priced_program(problem: TwoStage, price: Array, weight: Array) -> tuple[TwoS
 
     Args:
         price (K,): What a unit of each row's limit is worth.
-        weight (S,): Scenario weights, see `envelope_weights`.
+        weight (S,): Scenario weights of the risk measure's envelope, see `capplan.optimize.program.risk_weights`.
 
     Source: Geoffrion, "Lagrangean relaxation for integer programming" (1974); Shapiro, Dentcheva and Ruszczynski, Lectures on Stochastic
         Programming (2009), section 6.3 (dual form of coherent risk measures).
@@ -53,8 +51,3 @@ def priced_program(problem: TwoStage, price: Array, weight: Array) -> tuple[TwoS
         expected=(),
     )
     return program, float(sum(price[k] * row.limit for k, row in zip(paid, rows, strict=True)))
-
-
-def envelope_weights(cost: Array, probability: Array, risk_weight: float, tail_share: float) -> Array:
-    """Return scenario weights of the risk measure's envelope at some scenario costs, or nearly so, and nowhere zero; (S,)."""
-    return risk_weights(cost, probability, min(risk_weight, 1 - LEAST_SHARE), tail_share)

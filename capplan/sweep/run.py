@@ -20,7 +20,7 @@ from capplan.book.scenario import Scenario
 from capplan.errors import CapplanError, ScenarioError
 from capplan.optimize.two_stage import Warm
 from capplan.outputs.run.stopping import leaving
-from capplan.questions.procurement import QUICK, decide, first_answer, regret_of, signed_now
+from capplan.questions.procurement import decide, first_answer, regret_of, signed_now
 from capplan.sweep.points import Axis, assumed_at, label_of
 from capplan.text import counted, duration_words
 from capplan.workers import spread_as_done, workers
@@ -176,7 +176,7 @@ def _decided(
 ) -> tuple[dict[str, Any], Warm | None]:
     """Decide at one point, or hold candidate decisions there."""
     changed = asked_book(book, scenario)
-    found = decide(problem_of(changed, scenario), warm=warm, proof=QUICK)
+    found = decide(problem_of(changed, scenario), warm=warm)
     left = found.solution.warm or warm
     if candidates:
         held = [regret_of(found, {(offer, quarter): lots for offer, quarter, lots in signed}) for signed in candidates]

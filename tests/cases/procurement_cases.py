@@ -11,7 +11,6 @@ from capplan.book.scenario import ProcurementAssumptions
 from capplan.optimize.two_stage import Warm
 from capplan.questions.procurement import Problem, Purchases, decide, plan_purchases
 from capplan.questions.procurement.decide import Decided
-from capplan.questions.procurement.program.agreement_proof import FULL, Effort
 from capplan.units import quarter_hours, quarter_range
 
 DAY = pd.Timestamp("2027-01-01")
@@ -153,7 +152,7 @@ def solve(*rows: Any, **more: Any) -> Purchases:
     return plan_purchases(problem(*rows, **more))
 
 
-def settle(*rows: Any, warm: Warm | None = None, proof: Effort | None = FULL, **more: Any) -> Decided:
+def settle(*rows: Any, warm: Warm | None = None, proof: bool = True, **more: Any) -> Decided:
     """Decide only, without the explanation."""
     return decide(problem(*rows, **more), warm=warm, proof=proof)
 

@@ -18,10 +18,10 @@ from capplan.optimize.bunching import RecourseLibrary
 from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.l_shaped import LShaped
 from capplan.optimize.lattice import nearby, whole_steps
-from capplan.optimize.priced import envelope_weights, priced_program
+from capplan.optimize.priced import priced_program
 from capplan.optimize.program import expected_excess, right_hand_sides, shifts
 from capplan.optimize.solver import InfeasibleError, UnboundedError
-from capplan.optimize.two_stage import ExpectedRow, TwoStage, blended_cost, solve_two_stage
+from capplan.optimize.two_stage import ExpectedRow, TwoStage, blended_cost, risk_weights, solve_two_stage
 from capplan.optimize.walk import WAITS
 
 
@@ -360,9 +360,8 @@ def test_prices_in_place_of_expected_rows_bound_the_optimum(seed, risk_weight):
     best = -np.inf
     for _ in range(6):
         price = draw.uniform(0.0, 1.5, 2) * (draw.uniform(size=2) < 0.7)
-        weights = envelope_weights(
-            draw.uniform(size=5) if draw.uniform() < 0.5 else exact.cost_by_scenario, whole.probability, risk_weight, 0.3
-        )
+        cost = draw.uniform(size=5) if draw.uniform() < 0.5 else exact.cost_by_scenario
+        weights = risk_weights(cost, whole.probability, risk_weight, 0.3)
         priced, constant = priced_program(whole, price, weights)
         for method in ("extensive", "l_shaped"):
             bound = solve_two_stage(priced, 0.0, 1.0, 1e-7, method=method).lower - constant

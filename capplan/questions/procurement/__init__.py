@@ -11,5 +11,4 @@ from capplan.questions.procurement.hindsight.knowing import demand_that_came, wo
 from capplan.questions.procurement.hindsight.rehearsal import Rolling, rehearse_plan
 from capplan.questions.procurement.plan_purchases import plan_purchases
 from capplan.questions.procurement.problem import Problem
-from capplan.questions.procurement.program.agreement_proof import QUICK
 from capplan.questions.procurement.work.sampling import sample_paths

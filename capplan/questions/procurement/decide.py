@@ -13,7 +13,7 @@ from capplan.optimize.two_stage import Warm
 from capplan.questions.procurement.answer_tables import purchase_table
 from capplan.questions.procurement.explain.clashes import feasible, what_must_give
 from capplan.questions.procurement.problem import Problem
-from capplan.questions.procurement.program.agreement_proof import FULL, Effort, best_plan
+from capplan.questions.procurement.program.agreement_proof import best_plan
 from capplan.questions.procurement.program.first_stage import build_model
 from capplan.questions.procurement.program.purchase_model import Model
 from capplan.questions.procurement.program.second_stage import Recourse, build_recourse
@@ -75,14 +75,13 @@ def state_problem(problem: Problem) -> Stated:
     return Stated(problem, market, choices, states, work, recourse, build_model(work, market, choices, recourse, caps, a, years))
 
 
-def decide(problem: Problem, *, warm: Warm | None = None, proof: Effort | None = FULL, stated: Stated | None = None) -> Decided:
+def decide(problem: Problem, *, warm: Warm | None = None, proof: bool = True, stated: Stated | None = None) -> Decided:
     """Build and solve the purchase program.
 
     Args:
         warm: What an earlier decision left (`Decided.solution.warm`): its cuts hold where only first-stage costs, limits or the risk weight
             moved, its bases also where prices by the hour or demand did. Which of several plans within the gap is found may depend on it.
-        proof: How much is done to bound what any plan could cost where spend agreements run (elsewhere the bounds come with the solution);
-            None where bounds are not asked for.
+        proof: Whether what any plan could cost is bounded where spend agreements run; elsewhere the bounds come with the solution.
         stated: The program of a problem that differs in assumptions `OF_PROOF` alone; built here by default.
     """
     a = problem.assumptions
@@ -94,7 +93,7 @@ def decide(problem: Problem, *, warm: Warm | None = None, proof: Effort | None =
         else:
             found = stated or state_problem(problem)
         feasible(found.model)
-        model, solution = best_plan(found.model, a, warm, proof, exact=proof == FULL)
+        model, solution = best_plan(found.model, a, warm, proof, exact=proof)
         solved[tuple(factor.items())] = found, model, solution
         return found.work, found.recourse, solution
 

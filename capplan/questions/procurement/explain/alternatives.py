@@ -129,7 +129,7 @@ def mean_value_plan(model: Model, solution: Solution, a: ProcurementAssumptions)
     certain = mean_program(replace(program, expected=(*program.expected, *model.agreed)))
     certain_model = replace(model, program=replace(certain, expected=certain.expected[:budgets]), agreed=tuple(certain.expected[budgets:]))
     neutral = a.model_copy(update={"risk_weight": 0.0, "gap_share": BESIDE * a.gap_share})
-    return best_plan(certain_model, neutral, solution.warm, None, exact=False)[1]
+    return best_plan(certain_model, neutral, solution.warm, False, exact=False)[1]
 
 
 def _steered(plan: Solution, court: Court, model: Model, *, every_budget: bool) -> list[Served]:
@@ -195,7 +195,7 @@ def _within_limits(court: Court, x: np.ndarray, solution: Solution, a: Procureme
     lower[model.position] = upper[model.position] = model.lots(x).round()
     held = replace(model, program=replace(program, lower=lower, upper=upper))
     try:
-        return [served(best_plan(held, a.model_copy(update={"gap_share": BESIDE * a.gap_share}), solution.warm, None, exact=False)[1])]
+        return [served(best_plan(held, a.model_copy(update={"gap_share": BESIDE * a.gap_share}), solution.warm, False, exact=False)[1])]
     except InfeasibleError:
         return []
 
@@ -212,7 +212,7 @@ def _waiting(choices: Choices, model: Model, solution: Solution, a: ProcurementA
     beside = a.model_copy(update={"gap_share": BESIDE * a.gap_share})
     try:
         # Not from the plan's own use by the hour: where agreements steer it, less of it is left without the purchases.
-        return best_plan(held, beside, solution.warm, None, exact=solution.status != "limit")[1]
+        return best_plan(held, beside, solution.warm, False, exact=solution.status != "limit")[1]
     except InfeasibleError:
         return None
 
@@ -228,7 +228,7 @@ def _within_budgets(model: Model, solution: Solution, a: ProcurementAssumptions)
     upper[over] = 0.0
     held = replace(model, program=replace(program, upper=upper), budgets=model.budgets.assign(soft=False))
     try:
-        return best_plan(held, a.model_copy(update={"gap_share": BESIDE * a.gap_share}), solution.warm, None, exact=False)[1]
+        return best_plan(held, a.model_copy(update={"gap_share": BESIDE * a.gap_share}), solution.warm, False, exact=False)[1]
     except InfeasibleError:
         return None
 

@@ -162,7 +162,7 @@ def _held(model: Model, x: np.ndarray, found: Decided) -> Served | None:
     held = replace(model, program=replace(program, lower=lower, upper=upper, integer=integer))
     beside = a.model_copy(update={"gap_share": BESIDE * a.gap_share})
     try:
-        return served(best_plan(held, beside, found.solution.warm, None, exact=False)[1])
+        return served(best_plan(held, beside, found.solution.warm, False, exact=False)[1])
     except InfeasibleError:
         return None
 

@@ -11,7 +11,7 @@ from capplan.optimize.program import Solution, blended_cost
 from capplan.questions.procurement.answer_tables import purchase_table
 from capplan.questions.procurement.decide import Decided, decide
 from capplan.questions.procurement.problem import Problem
-from capplan.questions.procurement.program.agreement_proof import QUICK, best_plan
+from capplan.questions.procurement.program.agreement_proof import best_plan
 from capplan.text import money
 
 #: Proven gap at which the other points may stop; they are there to be compared, not to be signed.
@@ -65,7 +65,7 @@ def trace_frontier(problem: Problem, a: FrontierAssumptions) -> Frontier:
         warm = base.solution.warm
         for weight in side.tolist():
             here = a.model_copy(update={"risk_weight": weight, "gap_share": max(a.gap_share, POINT_GAP)})
-            found[weight] = best_plan(base.model, here, warm, QUICK)[1]
+            found[weight] = best_plan(base.model, here, warm, True)[1]
             warm = found[weight].warm or warm
     plans = [_Plan(each.x, float(base.model.program.c @ each.x), each.cost_by_scenario, each) for each in found.values()]
     rows, purchases = [], []

@@ -55,7 +55,7 @@ def keep_decision(problem: Problem, signed: Signed, warm: Warm | None = None, st
         warm: What a question like it left: where recourse costs the same, its bases serve again, whatever demand is.
         stated: As for `decide`.
     """
-    found = decide(problem, warm=warm, proof=None, stated=stated)
+    found = decide(problem, warm=warm, proof=False, stated=stated)
     return Kept(regret_of(found, signed), signed_now(found.purchases), found.solution.warm)
 
 
@@ -106,7 +106,7 @@ def _weighed(stated: Stated, held: Model, seen: Solution, allowed: float, gaps: 
         InfeasibleError: If it cannot be kept.
     """
     times, a, least, share = 1 + allowed, stated.assumptions, seen.lower, 0.0
-    kept = best_plan(_ending(held, times * least, times * least), a, seen.warm, None, exact=False, seen=seen)[1]
+    kept = best_plan(_ending(held, times * least, times * least), a, seen.warm, False, exact=False, seen=seen)[1]
     best, warm = replace(seen, upper=inf, told=True), kept.warm
     for gap in gaps:
         a = _to_gap(a, gap)
@@ -135,11 +135,11 @@ def _weighed(stated: Stated, held: Model, seen: Solution, allowed: float, gaps: 
 
 def _judged(model: Model, a: ProcurementAssumptions, warm: Warm | None, seen: Solution, enough: float, too_dear: float) -> Solution:
     """Return the best plan, or, sooner, one that costs no more than is enough, or one at all where none costs as little as is too dear."""
-    found = best_plan(_ending(model, enough, too_dear), a, warm, None, exact=False, seen=replace(seen, warm=warm))[1]
+    found = best_plan(_ending(model, enough, too_dear), a, warm, False, exact=False, seen=replace(seen, warm=warm))[1]
     if not found.told or found.upper <= enough or found.lower > too_dear:
         return found
     # what is paid beside the program's own cost left it above what was enough
-    return best_plan(model, a, found.warm, None, exact=False, seen=replace(seen, warm=found.warm))[1]
+    return best_plan(model, a, found.warm, False, exact=False, seen=replace(seen, warm=found.warm))[1]
 
 
 def _ending(model: Model, enough: float, too_dear: float) -> Model:
@@ -163,7 +163,7 @@ def regret_of(found: Decided, signed: Signed) -> float:
     if held is None:
         return inf
     try:
-        kept = best_plan(held, found.problem.assumptions, best.warm, None, exact=False, seen=best)[1]
+        kept = best_plan(held, found.problem.assumptions, best.warm, False, exact=False, seen=best)[1]
     except InfeasibleError:
         return inf
     return _share(kept.upper, best.upper)

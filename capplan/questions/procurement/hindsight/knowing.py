@@ -30,7 +30,7 @@ def worth_of_knowing(signed: Signed, cases: Mapping[str, Problem]) -> pd.DataFra
     """
     rows = []
     for name, problem in cases.items():
-        found = decide(problem, proof=None)
+        found = decide(problem, proof=False)
         best, gap = float(found.solution.upper), float(found.solution.upper - found.solution.lower)
         share = regret_of(found, signed)
         share = share if share < inf else nan

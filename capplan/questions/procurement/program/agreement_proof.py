@@ -1,25 +1,20 @@
 """The proof of a plan under spend agreements: what no plan can cost less than, and better plans met on the way."""
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import SolveError
-from capplan.optimize.clock import OutOfTimeError, time_is_up
 from capplan.optimize.extensive import solve_extensive
 from capplan.optimize.l_shaped import FINEST_GAP, LShaped
-from capplan.optimize.priced import envelope_weights, priced_program
 from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, expected_excess, point_costs, row_use, slack_columns
-from capplan.optimize.solver import InfeasibleError, UnboundedError
+from capplan.optimize.solver import InfeasibleError
 from capplan.optimize.two_stage import Warm, solve_two_stage
 from capplan.questions.procurement.program.budget_proof import solve_within_budgets, written_out
 from capplan.questions.procurement.program.purchase_model import Model
 
-#: Share of the gap that a step of the prices aims at.
-STEP_SHARE = 0.3
 #: Gap of these relaxations at least.
 PRICES_GAP = 1e-3
 #: Gap of the plan in parts of lots that says how much is rented by the hour.
@@ -32,42 +27,30 @@ MOST_COUNTS = 3
 NOTICEABLE_USD = 1.0
 
 
-class Effort(NamedTuple):
-    """How long to look."""
-
-    kept: bool  #: Whether agreements and budgets are kept and not only paid for at a price.
-    prices: int  #: Prices of the agreements that are tried on the relaxation.
-    counts: int  #: Halvings in the search for how much use by the hour a plan may count on.
-
-
-FULL = Effort(kept=True, prices=5, counts=3)
-QUICK = Effort(kept=False, prices=0, counts=1)
-
-
 def best_plan(
-    model: Model, a: ProcurementAssumptions, warm: Warm | None, effort: Effort | None, *, exact: bool = True, seen: Solution | None = None
+    model: Model, a: ProcurementAssumptions, warm: Warm | None, proof: bool, *, exact: bool = True, seen: Solution | None = None
 ) -> tuple[Model, Solution]:
     """Return the best plan of a problem, and the model in which its use by the hour counts towards spend agreements.
 
     Args:
         model, a, warm: The problem, the risk weight, tail and gap, and what an earlier solve left.
-        effort: How long bounds are looked for where spend agreements run; None where a plan near the best is enough, see `like_it`.
-            Elsewhere bounds come with the plan, and in a small problem, which is written out whole.
+        proof: Whether what any plan could cost is bounded where spend agreements run; where not, a plan near the best is enough, see
+            `like_it`. Elsewhere bounds come with the plan, and in a small problem, which is written out whole.
         exact: Whether budgets that bind in a large model are planned for, and not only kept afterwards.
         seen: A plan like the one asked for, whose use by the hour counts.
     """
     if not model.years:
         return model, solve_within_budgets(model.program, model.soft, a.risk_weight, a.tail_share, a.gap_share, warm, exact=exact)
     small = written_out(model.program)
-    if effort is None or (effort.kept and not small):
-        near = like_it(model, a, warm, seen or in_parts(model, a, warm))
-        if effort is None:
-            return prove(model, near, a, FULL) if small else near
-        kept = _keep(model, model.whole(), near, a)
-        if kept is not None:
-            return _proven(*kept, a)
-        seen = near[1]
-    return prove(model, count_use(model, a, warm, exact=exact, seen=seen), a, effort)
+    if small and proof:
+        return _written(model, count_use(model, a, warm, exact=exact, seen=seen), a)
+    near = like_it(model, a, warm, seen or in_parts(model, a, warm))
+    if not proof:
+        return _written(model, near, a) if small else near
+    lower, best = _keep(model, model.whole(), near, a)
+    if best[1].upper - lower > a.gap_share * abs(best[1].upper):
+        best = min(best, count_use(model, a, warm, exact=False, seen=best[1]), key=lambda plan: plan[1].upper)
+    return _proven(lower, best, a)
 
 
 def in_parts(model: Model, a: ProcurementAssumptions, warm: Warm | None) -> Solution:
@@ -141,28 +124,14 @@ def count_use(
     return now, best
 
 
-def prove(model: Model, best: tuple[Model, Solution], a: ProcurementAssumptions, effort: Effort) -> tuple[Model, Solution]:
-    r"""Bound what any plan can cost, where all that is expected to be rented by the hour counts towards agreements; look for a better plan.
-
-    A small problem is written out whole. In a large one agreements and budgets are paid for at a price instead of kept, so that every
-    hour stays on its own (`capplan.optimize.priced`); the price follows what is short, a subgradient of the bound. What is rented there
-    says how much use a plan may count on: as much of it as leads to a plan that rents that much.
-
-    Args:
-        best: The plan that is to be proven, and the model in which its use by the hour counts.
-
-    Returns:
-        The best plan and its model; its bounds hold for the problem itself.
-    """
-    whole, found_in = model.whole(), best[0]
-    if written_out(whole):
-        exact = solve_extensive(whole, a.risk_weight, a.tail_share, a.gap_share)
-        lower, best = exact.lower, _better(model, whole, exact, best, a)
-    else:
-        lower, best = _bound(model, whole, best, a, effort)
-    if best[0] is not found_in:
-        best = best[0], replace(best[1], marginals=_marginals(best, a))
-    return _proven(lower, best, a)
+def _written(model: Model, best: tuple[Model, Solution], a: ProcurementAssumptions) -> tuple[Model, Solution]:
+    """Write a small problem out whole, where all that is expected to be rented by the hour counts; return the best plan and its model."""
+    whole = model.whole()
+    exact = solve_extensive(whole, a.risk_weight, a.tail_share, a.gap_share)
+    better = _better(model, whole, exact, best, a)
+    if better[0] is not best[0]:
+        better = better[0], replace(better[1], marginals=_marginals(better, a))
+    return _proven(exact.lower, better, a)
 
 
 def _proven(lower: float, best: tuple[Model, Solution], a: ProcurementAssumptions) -> tuple[Model, Solution]:
@@ -173,10 +142,8 @@ def _proven(lower: float, best: tuple[Model, Solution], a: ProcurementAssumption
     return now, replace(plan, lower=lower, status="optimal" if gap <= FINEST_GAP else "gap" if gap <= a.gap_share else "limit")
 
 
-def _keep(
-    model: Model, whole: TwoStage, best: tuple[Model, Solution], a: ProcurementAssumptions
-) -> tuple[float, tuple[Model, Solution]] | None:
-    """Return what no plan can cost less than, and the best plan, with agreements and budgets kept; None if digits fail.
+def _keep(model: Model, whole: TwoStage, best: tuple[Model, Solution], a: ProcurementAssumptions) -> tuple[float, tuple[Model, Solution]]:
+    """Return what no plan can cost less than, and the best plan, with agreements and budgets kept.
 
     No use by the hour is planned, and dispatches at a few prices of agreements and budgets are mixed (`capplan.optimize.coupled`), which is
     exact.
@@ -186,12 +153,11 @@ def _keep(
         found = search.solve()
     except InfeasibleError:
         raise
-    except OutOfTimeError:
-        return search.lower, best
     except SolveError:
-        return None
-    if (expected_excess(whole, found.x, found.recourse) > 0).any():
-        return None
+        # Short of time or of digits: the bound that was found until then stands, and the plan that came before.
+        if not np.isfinite(search.lower):
+            raise
+        return search.lower, best
     better = _better(model, whole, found, best, a)
     better = better[0], replace(better[1], warm=found.warm)
     if better[1].x is not best[1].x:
@@ -200,62 +166,6 @@ def _keep(
         rows[model.spend_rows] = -found.marginals.expected[budgets:]
         better = better[0], replace(better[1], marginals=Marginals(rows, found.marginals.expected[:budgets], found.marginals.reduced_costs))
     return found.lower, better
-
-
-def _bound(
-    model: Model, whole: TwoStage, best: tuple[Model, Solution], a: ProcurementAssumptions, effort: Effort
-) -> tuple[float, tuple[Model, Solution]]:
-    """Return what no plan can cost less than, and the best plan met on the way."""
-    solution = best[1]
-    weight = envelope_weights(solution.cost_by_scenario, whole.probability, a.risk_weight, a.tail_share)
-    worth = row_prices(model, whole, solution)
-    # A price that is too high for a scenario of low weight pays for use without end: less of it bounds too, and none always does.
-    for share in dict.fromkeys((1.0, 1 - a.risk_weight, 0.0)):
-        try:
-            price = _best_price(model, whole, share * worth, weight, solution, a, effort.prices if share == 1 else 0)
-            program, constant = priced_program(whole, price, weight)
-            found = solve_two_stage(program, 0.0, 1.0, a.gap_share / 2, warm=solution.warm)
-            break
-        except UnboundedError:
-            if share == 0:
-                raise
-    lower, most = found.lower - constant, rented(model, found.recourse)
-    best = _better(model, whole, found, best, a)
-    share, step = 1.0, 0.5
-    for _ in range(effort.counts):
-        if best[1].upper - lower <= a.gap_share * abs(best[1].upper) or time_is_up():
-            break
-        share -= step
-        now = model.counting(share * most)
-        tried = solve_within_budgets(now.program, now.soft, a.risk_weight, a.tail_share, a.gap_share, solution.warm, exact=False)
-        best = _better(model, whole, tried, best, a)
-        step = abs(step) / 2 * (1 if (rented(model, tried.recourse) < share * most - NOTICEABLE_USD).any() else -1)
-    return lower, best
-
-
-def _best_price(
-    model: Model, whole: TwoStage, price: np.ndarray, weight: np.ndarray, solution: Solution, a: ProcurementAssumptions, tries: int
-) -> np.ndarray:
-    """Return the prices at which the relaxation bounds best, from a few steps along its subgradients; those of budgets stay."""
-    budgets, step, lower, centre, warm = len(model.program.expected), STEP_SHARE, -np.inf, price, solution.warm
-    direction = np.zeros(len(model.years))
-    for _ in range(tries):
-        if time_is_up():
-            break
-        program, constant = priced_program(whole, price, weight)
-        relaxed = replace(program, integer=np.zeros_like(program.integer))
-        found = solve_two_stage(relaxed, 0.0, 1.0, max(a.gap_share / 2, PRICES_GAP), warm=warm)
-        warm = found.warm or warm
-        if found.lower - constant > lower:
-            lower, centre = found.lower - constant, price
-            direction = np.array([float(row.a @ found.x) - row.limit for row in model.agreed]) - rented(model, found.recourse)
-        else:
-            step /= 2
-        if solution.upper - lower <= a.gap_share * abs(solution.upper) or not direction.any():
-            break
-        move = step * (solution.upper - lower) / float(direction @ direction) * direction
-        price = _allowed(model, whole, centre + np.append(np.zeros(budgets), move))
-    return centre
 
 
 def _marginals(best: tuple[Model, Solution], a: ProcurementAssumptions) -> Marginals:
