@@ -336,10 +336,11 @@ class LShaped:
         or after some nodes for closer cuts. Its precision, or its nodes, rise only where they, and not the cuts, hold back the bounds.
         """
         precision, nodes, seen = PRECISION_SHARE * self.gap_share, FIRST_NODES, set()
-        apart: list[float] = []
+        apart: list[float] = []  # cuts under expected rows may lie below what their point costs, and then bring the bounds no nearer
         for _ in range(WHOLE_ITERATIONS):
             apart.append(self.upper - self.lower)
-            if self._proven() or time_is_up() or self._idle(apart):
+            idle = self.coupled is not None and len(apart) > IDLE_VISITS and apart[-1] >= IDLE_SHARE * apart[-1 - IDLE_VISITS]
+            if self._proven() or time_is_up() or idle:
                 return
             self.open_share = _open_share(self.upper, self.lower)
             known = np.isfinite(self.upper)
@@ -382,10 +383,6 @@ class LShaped:
         if keeps_rows(self.problem, x):
             self._offer(x, value, found.cost_by_scenario)
         return value
-
-    def _idle(self, apart: list[float]) -> bool:
-        """Tell whether cuts under expected rows bring the bounds together no longer: they may lie below what their point costs."""
-        return self.coupled is not None and len(apart) > IDLE_VISITS and apart[-1] >= IDLE_SHARE * apart[-1 - IDLE_VISITS]
 
     def _proven(self) -> bool:
         """Tell whether the bounds are as near as wanted, or on which side of what is enough the cost is."""
