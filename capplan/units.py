@@ -11,12 +11,25 @@ HOURS_PER_AVERAGE_MONTH = HOURS_PER_YEAR / 12
 DAYS_PER_MONTH = 365 / 12
 #: Less than this, of money or of accelerator-hours, is what rounding leaves of nothing.
 ROUNDING = 1e-6
+#: A plan that uses a limit up may be this share of it to either side.
+LIMIT_ROUNDING_SHARE = 1e-7
 #: A quarter of this century or the next: beyond that a year is a slip.
 QUARTER_PATTERN = r"^2[01]\d{2}Q[1-4]$"
 #: A currency by its three letters.
 CURRENCY_PATTERN = r"^[A-Z]{3}$"
 #: Protocol, host and port of a Dask scheduler.
 CLUSTER_PATTERN = r"^(tcp|tls|ws|wss)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$"
+
+
+def over_limit(used: pd.Series, limit: pd.Series) -> pd.Series:
+    """Return how far uses are above their limits (below zero: under them); 0 where a limit is used up.
+
+    Examples:
+        >>> over_limit(pd.Series([8.3e6 + 0.01, 5.0]), pd.Series([8.3e6, 7.0])).tolist()
+        [0.0, -2.0]
+    """
+    over = used - limit
+    return over.mask(over.abs() <= LIMIT_ROUNDING_SHARE * limit.abs(), 0.0)
 
 
 def is_quarter(label: str) -> bool:

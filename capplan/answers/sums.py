@@ -5,7 +5,7 @@ import pandas as pd
 from capplan.answers.finished_plan import Plan, told_once
 from capplan.book.currencies import Currency
 from capplan.questions.ledger.summaries import OWED
-from capplan.units import fiscal_year, quarter_end, quarter_of, quarter_range
+from capplan.units import fiscal_year, over_limit, quarter_end, quarter_of, quarter_range
 
 #: What is paid after the planned quarters.
 LATER = "later"
@@ -39,7 +39,7 @@ def spend(plan: Plan) -> pd.DataFrame:
     table = spend_bands(plan).reindex(quarters).mul(rate, axis=0).rename_axis("quarter")
     table.insert(0, "expected", expected["amount"])
     table["budget"] = company_budgets(plan)["budget_amount"].reindex(quarters)
-    table["over"] = table["expected"] - table["budget"]
+    table["over"] = over_limit(table["expected"], table["budget"])
     return table.reset_index()
 
 

@@ -36,6 +36,8 @@ def test_no_table_shows_what_rounding_leaves(plan):
         if column.endswith(("usd", "amount", "hours"))
     ]
     assert len(columns) > 40
+    tables["spend"] = spend(plan)
+    columns += [("spend", "over")]
     for name, column in columns:
         sizes = tables[name][column].abs()
         assert not sizes.between(0, 1e-6, inclusive="neither").any(), f"{name}.{column}"

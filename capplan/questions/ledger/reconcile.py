@@ -8,7 +8,7 @@ from capplan.book.currencies import rate_of_quarter
 from capplan.errors import CapplanError
 from capplan.records import records
 from capplan.text import money
-from capplan.units import quarter_of
+from capplan.units import over_limit, quarter_of
 
 #: A line ties where ledger and bill differ by less than this share of the bill, or by less than a dollar.
 TIES_SHARE = 0.005
@@ -233,6 +233,8 @@ def against_budgets(entries: pd.DataFrame, limits: pd.DataFrame, quarters: list[
             usd = float(row["amount"]) * rate_of_quarter(quarter, own, fx)
             amount = float(row["amount"]) if own == currency else usd / rate_of_quarter(quarter, currency, fx)
             about = [row["limit_id"], quarter, row["measure"], *("" if pd.isna(row[name]) else row[name] for name in ("team", "provider"))]
-            rows.append((*about, row["hard"], usd, planned, max(0.0, planned - usd), amount))
-    columns = ["limit_id", "quarter", "measure", "team", "provider", "hard", "budget_usd", "planned_usd", "over_usd", "budget_amount"]
-    return pd.DataFrame(rows, columns=columns)
+            rows.append((*about, row["hard"], usd, planned, amount))
+    columns = ["limit_id", "quarter", "measure", "team", "provider", "hard", "budget_usd", "planned_usd", "budget_amount"]
+    held = pd.DataFrame(rows, columns=columns)
+    held.insert(8, "over_usd", over_limit(held["planned_usd"].astype(float), held["budget_usd"].astype(float)).clip(lower=0.0))
+    return held
