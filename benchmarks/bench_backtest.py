@@ -1,6 +1,6 @@
 """The plan itself against the past: decided anew each quarter on real demand and real prices, beside what else could have been done.
 
-    python benchmarks/bench_backtest.py [--cases 36] [--quarters 8] [--risk-weight 0]
+    python benchmarks/bench_backtest.py [--cases 36] [--monthly 31] [--quarters 8] [--risk-weight 0]
 
 Each case is a real series of work, scaled to accelerators: monthly series of the M3 competition, and ServeGen and Philly traces with time
 stretched so that an hour or a day of them is a month. Three years are history; then, quarter by quarter, demand is forecast from what was
@@ -63,8 +63,8 @@ class Case:
 Signed = dict[tuple[str, int], float]
 
 
-def series(quarters: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Return real series of at least three years and the window, in months."""
+def series(quarters: int, monthly: int) -> Iterator[tuple[str, np.ndarray]]:
+    """Return real series of at least three years and the window, in months; of the monthly ones about so many, evenly spread."""
     need = HISTORY + 3 * quarters
     for path in sorted((SHARED / "data" / "llm_demand").glob("servegen_*_requests_per_second_10min.csv")):
         values = pd.read_csv(path)["total_requests_per_second"].to_numpy(float)
@@ -75,16 +75,16 @@ def series(quarters: int) -> Iterator[tuple[str, np.ndarray]]:
     yield "philly active nodes", nodes[: steps * need].reshape(need, steps).mean(axis=1)
     table = pd.read_csv(SHARED / "data" / "forecasting" / "m3_monthly_half.csv.gz")
     long = [(name, part["value"].to_numpy(float)) for name, part in table.groupby("series_id", sort=True) if len(part) >= need]
-    for name, values in long[:: max(len(long) // 31, 1)]:
+    for name, values in long[:: max(len(long) // monthly, 1)]:
         yield f"m3 {name}", values[:need]
 
 
-def cases(quarters: int) -> list[Case]:
+def cases(quarters: int, monthly: int) -> list[Case]:
     """Give each series a machine, in turn."""
     history = pd.read_csv(SHARED / "data" / "gpu_prices" / "gcp_accelerator_price_history_2022-2026.csv", parse_dates=["snapshot_date"])
     history = history[history["region"] == "us-central1"].sort_values("snapshot_date")
     found = []
-    for number, (name, values) in enumerate(series(quarters)):
+    for number, (name, values) in enumerate(series(quarters, monthly)):
         machine = list(MACHINES)[number % len(MACHINES)]
         first = MACHINES[machine][2]
         labels = [quarter_label(4 * int(first[:4]) + int(first[5]) - 1 + step) for step in range(quarters)]
@@ -238,11 +238,12 @@ def main() -> None:
     """Run the cases and print what came of them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--cases", type=int, default=36)
+    parser.add_argument("--monthly", type=int, default=31, help="monthly series beside the five traces")
     parser.add_argument("--quarters", type=int, default=8)
     parser.add_argument("--risk-weight", type=float, default=0.0)
     given = parser.parse_args()
     rows, began = [], time.process_time()
-    for case in cases(given.quarters)[: given.cases]:
+    for case in cases(given.quarters, given.monthly)[: given.cases]:
         best = realised(case, clairvoyant(case))
         moved = any(seen_moves(case, quarter_start(quarter)) is not None for quarter in case.quarters)
         flat = rolling(case, given.risk_weight, lambda *_: None)
