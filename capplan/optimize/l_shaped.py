@@ -270,13 +270,13 @@ class LShaped:
             if time_is_up():
                 return proposal.x if np.isinf(value) else best
             inside = proposal.x if np.isinf(value) else IN_OUT_SHARE * proposal.x + (1 - IN_OUT_SHARE) * best
+            if np.array_equal(inside, last):
+                break  # its cut is there already: under expected rows one may lie below what its point costs
+            last = inside
             inside, seen = self._visit(evaluator, inside, value)
             found = self._raised_value(problem, inside, seen)
             if found < value:
                 best, value = inside, found
-            elif np.array_equal(proposal.x, last):
-                break  # the cut at this point was there already: under expected rows a cut may lie below what the point costs
-            last = proposal.x
         return best
 
     def _search(self, relaxed: Array) -> None:
