@@ -17,7 +17,7 @@ from capplan.optimize.evaluation import Evaluator, recourse_of
 from capplan.optimize.inverses import FIRST_ROOM
 from capplan.optimize.lattice import find_lattice, whole_steps
 from capplan.optimize.mean_program import mean_program
-from capplan.optimize.mixing import Levels, Rows, mix_levels
+from capplan.optimize.mixing import NO_SPARE, Levels, Rows, mix_levels
 from capplan.optimize.program import cost_states, point_costs, right_hand_sides
 from capplan.optimize.separable import independent_parts
 from capplan.optimize.two_stage import TwoStage, blended_cost, solve_two_stage
@@ -226,7 +226,7 @@ def test_a_cost_that_is_rounding_does_not_spoil_a_mixture():
     draw = np.random.default_rng(6)
     cost = np.concatenate([draw.uniform(1e7, 2e7, (3, 12)), draw.uniform(1e-30, 2e-29, (2, 12))])
     used = -draw.uniform(1e6, 2e6, (5, 1, 12)) / 12
-    levels = Levels(cost, used, np.array([0, 0, 0, 1, 1]), draw.uniform(1e7, 2e7, 12))
+    levels = Levels(cost, used, np.array([0, 0, 0, 1, 1]), draw.uniform(1e7, 2e7, 12), NO_SPARE)
     shared = Rows(np.array([1.05 * used.sum(axis=(1, 2)).min()]), np.array([[-1.0]]), np.array([0.8]), 1e3)
     found = mix_levels(levels, shared, np.full(12, 1 / 12), 0.3, 0.25)
     clean = mix_levels(levels._replace(cost=np.where(cost < 1.0, 0.0, cost)), shared, np.full(12, 1 / 12), 0.3, 0.25)
