@@ -7,6 +7,7 @@ from scipy import sparse
 
 from capplan.book.scenario import ProcurementAssumptions
 from capplan.errors import SolveError
+from capplan.optimize.clock import time_is_up
 from capplan.optimize.extensive import solve_extensive
 from capplan.optimize.l_shaped import FINEST_GAP, LShaped
 from capplan.optimize.program import Marginals, Solution, TwoStage, blended_cost, expected_excess, point_costs, row_use, slack_columns
@@ -15,7 +16,7 @@ from capplan.optimize.two_stage import Warm, solve_two_stage
 from capplan.questions.procurement.program.budget_proof import solve_within_budgets, written_out
 from capplan.questions.procurement.program.purchase_model import Model
 
-#: Gap of these relaxations at least.
+#: Gap of the relaxation that says what a unit of each limit is worth.
 PRICES_GAP = 1e-3
 #: Gap of the plan in parts of lots that says how much is rented by the hour.
 PARTS_GAP = 3e-2
@@ -48,7 +49,7 @@ def best_plan(
     if not proof:
         return _written(model, near, a) if small else near
     lower, best = _keep(model, model.whole(), near, a)
-    if best[1].upper - lower > a.gap_share * abs(best[1].upper):
+    if best[1].upper - lower > a.gap_share * abs(best[1].upper) and not time_is_up():
         best = min(best, count_use(model, a, warm, exact=False, seen=best[1]), key=lambda plan: plan[1].upper)
     return _proven(lower, best, a)
 
